@@ -1,8 +1,11 @@
 #include "train/factors.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
+
+#include "train/pieces.h"
 
 namespace sluice {
 namespace {
@@ -10,6 +13,17 @@ namespace {
 uint64_t factor_elements(const AdaptedWeight& weight) {
   const WeightShape& shape = weight.shape;
   return uint64_t{shape.experts} * weight.rank * (uint64_t{shape.rows} + shape.columns);
+}
+
+constexpr size_t kAll = ~size_t{0};
+
+// Whether numbers i of both are stored at the same places.
+bool has_same_stored(const Adapter::Run& a, const Adapter::Run& b) {
+  const auto same = [](const Adapter::Run::Dimension& one, const Adapter::Run::Dimension& other) {
+    return one.count == other.count && one.stored_step == other.stored_step;
+  };
+  return a.tensor == b.tensor && a.stored_index == b.stored_index && same(a.by[0], b.by[0]) && same(a.by[1], b.by[1]) &&
+         same(a.by[2], b.by[2]);
 }
 
 }  // namespace
@@ -46,7 +60,7 @@ Result<std::unique_ptr<TrainedFactors>> TrainedFactors::create(std::shared_ptr<c
     take(".adapter_a", false, {.experts = shape.experts, .rows = weight.rank, .columns = shape.columns});
     take(".adapter_b", true, {.experts = shape.experts, .rows = shape.rows, .columns = weight.rank});
   }
-  made->find_sharers();
+  made->find_runs();
   made->lay_out();
   return made;
 }
@@ -72,72 +86,85 @@ Result<TensorSource> TrainedFactors::find(const std::string& name) const {
                       .owner = factor.numbers};
 }
 
-// Weights whose factors are stored together, as those of fused matrices, have one sharer.
-void TrainedFactors::find_sharers() {
-  constexpr size_t kNobody = ~size_t{0};
-  std::vector<size_t> first_user(tensors_.size(), kNobody);
-  sharer_.resize(adapter_->weights().size());
-  const auto root = [&](size_t weight) {
-    while (sharer_[weight] != weight) weight = sharer_[weight];
-    return weight;
-  };
-  for (size_t i = 0; i < sharer_.size(); ++i) {
-    sharer_[i] = i;
-    adapter_->each_run(i, [&](const Adapter::Run& run) {
-      size_t& first = first_user[run.tensor];
-      if (first == kNobody) first = i;
-      const size_t one = root(first), other = root(i);
-      sharer_[std::max(one, other)] = std::min(one, other);
-    });
+// A tensor with one run, or with runs that have the same stored numbers, is cut. Other tensors are one piece, in which
+// runs may reach the same numbers in different order.
+void TrainedFactors::find_runs() {
+  constexpr size_t kPiece = 1u << 15;
+  std::map<size_t, std::vector<Run>> by_tensor;
+  for (size_t i = 0; i < adapter_->weights().size(); ++i)
+    for (Adapter::Run& run : adapter_->runs(i)) {
+      const Factor& factor = factors_.at(adapter_->weights()[i].weight + (run.is_b ? ".adapter_b" : ".adapter_a"));
+      by_tensor[run.tensor].push_back({.factor = &factor, .numbers = std::move(run)});
+    }
+  for (auto& [tensor, runs] : by_tensor) std::ranges::move(runs, std::back_inserter(runs_));
+  for (size_t first = 0; first < runs_.size();) {
+    const Adapter::Run& front = runs_[first].numbers;
+    size_t end = first;
+    bool are_alike = true;
+    for (; end < runs_.size() && runs_[end].numbers.tensor == front.tensor; ++end)
+      are_alike = are_alike && has_same_stored(front, runs_[end].numbers);
+    const size_t count = front.by[0].count, each = front.elements() / count;
+    const size_t at_once = are_alike ? std::max<size_t>(kPiece / std::max<size_t>(each, 1), 1) : count;
+    for (size_t i = 0; i < count; i += at_once)
+      pieces_.push_back(
+          {.run = first, .runs = end - first, .first = i, .end = are_alike ? std::min(i + at_once, count) : kAll});
+    first = end;
   }
-  for (size_t i = 0; i < sharer_.size(); ++i) sharer_[i] = root(i);
+}
+
+// Calls body(run, line) for every line, on any thread.
+template <class Body>
+void TrainedFactors::each_piece(const Body& body) const {
+  pool_->parallel(pieces_.size(), 0, [&](const Share& share) {
+    for (size_t i = share.first; i < share.last; ++i)
+      for (size_t r = 0; r < pieces_[i].runs; ++r) {
+        const Run& run = runs_[pieces_[i].run + r];
+        const size_t end = std::min(pieces_[i].end, run.numbers.by[0].count);
+        run.numbers.each_line(pieces_[i].first, end, [&](const Adapter::Run::Line& line) { body(run, line); });
+      }
+  });
 }
 
 void TrainedFactors::lay_out() {
   ++version_;
-  pool_->parallel(adapter_->weights().size(), 0, [&](const Share& share) {
-    for (size_t i = share.first; i < share.last; ++i) lay_out(i);
-  });
-}
-
-void TrainedFactors::lay_out(size_t i) {
-  const std::string& weight = adapter_->weights()[i].weight;
-  float* const to[] = {factors_.at(weight + ".adapter_a").numbers->data(),
-                       factors_.at(weight + ".adapter_b").numbers->data()};
-  adapter_->each_run(i, [&](const Adapter::Run& run) {
-    const float* from = tensors_[run.tensor].numbers.data() + run.stored_index;
-    float* factors = to[run.is_b ? 1 : 0] + run.index;
-    for (size_t n = 0; n < run.count; ++n) factors[n * run.step] = run.factor * from[n * run.stored_step];
+  each_piece([&](const Run& run, const Adapter::Run::Line& line) {
+    const float* from = tensors_[run.numbers.tensor].numbers.data() + line.stored_index;
+    float* to = run.factor->numbers->data() + line.index;
+    const float factor = run.numbers.factor;
+    if (line.step == 1 && line.stored_step == 1)
+      for (size_t i = 0; i < line.count; ++i) to[i] = factor * from[i];
+    else
+      for (size_t i = 0; i < line.count; ++i) to[i * line.step] = factor * from[i * line.stored_step];
   });
 }
 
 void TrainedFactors::clear_gradients() {
-  pool_->parallel(gradients_.size(), 0, [&](const Share& share) {
-    for (size_t i = share.first; i < share.last; ++i) std::ranges::fill(gradients_[i], 0.0f);
+  const std::vector<TensorPiece> pieces = pieces_of(gradients_);
+  sluice::each_piece(*pool_, pieces, [&](size_t, const TensorPiece& piece) {
+    std::fill(gradients_[piece.tensor].begin() + static_cast<ptrdiff_t>(piece.first),
+              gradients_[piece.tensor].begin() + static_cast<ptrdiff_t>(piece.end), 0.0f);
   });
 }
 
-// A thread takes all gradients of a sharer, so that sums in a stored tensor have one order.
 void TrainedFactors::add_gradients(std::span<const Gradient> gradients) {
-  std::map<size_t, std::vector<const Gradient*>> by_sharer;
-  for (const Gradient& one : gradients) by_sharer[sharer_[factors_.at(*one.factor).weight]].push_back(&one);
-  std::vector<std::vector<const Gradient*>> shares;
-  shares.reserve(by_sharer.size());
-  for (auto& [sharer, share] : by_sharer) shares.push_back(std::move(share));
-  pool_->parallel(shares.size(), 0, [&](const Share& share) {
-    for (size_t i = share.first; i < share.last; ++i)
-      for (const Gradient* one : shares[i]) add_gradient(*one);
-  });
-}
-
-void TrainedFactors::add_gradient(const Gradient& gradient) {
-  const Factor& of = factors_.at(*gradient.factor);
-  CHECK(gradient.numbers.size() == of.numbers->size());
-  adapter_->each_run(of.weight, [&](const Adapter::Run& run) {
-    if (run.is_b != of.is_b) return;
-    float* to = gradients_[run.tensor].data() + run.stored_index;
-    const float* from = gradient.numbers.data() + run.index;
-    for (size_t n = 0; n < run.count; ++n) to[n * run.stored_step] += run.factor * from[n * run.step];
+  if (gradients.empty()) return;  // those of an evaluation
+  std::unordered_map<const Factor*, std::span<const float>> by_factor;
+  for (const Gradient& one : gradients) {
+    const Factor& factor = factors_.at(*one.factor);
+    CHECK(one.numbers.size() == factor.numbers->size());
+    by_factor.emplace(&factor, one.numbers);
+  }
+  std::vector<const float*> of_run;
+  of_run.reserve(runs_.size());
+  for (const Run& run : runs_) of_run.push_back(by_factor.at(run.factor).data());
+  each_piece([&](const Run& run, const Adapter::Run::Line& line) {
+    float* to = gradients_[run.numbers.tensor].data() + line.stored_index;
+    const float* from = of_run[static_cast<size_t>(&run - runs_.data())] + line.index;
+    const float factor = run.numbers.factor;
+    if (line.step == 1 && line.stored_step == 1)
+      for (size_t i = 0; i < line.count; ++i) to[i] += factor * from[i];
+    else
+      for (size_t i = 0; i < line.count; ++i) to[i * line.stored_step] += factor * from[i * line.step];
   });
 }
 

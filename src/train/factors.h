@@ -42,7 +42,8 @@ class TrainedFactors final : public WeightSource {
   // Whether the weight of that name is one of the factors.
   bool has(const std::string& name) const { return factors_.contains(name); }
   void clear_gradients();
-  // Adds gradients of the program's weights, "w.adapter_a" and "w.adapter_b", in this order.
+  // Adds the gradients of all of the program's weights, "w.adapter_a" and "w.adapter_b", those of a stored number in
+  // the order of the adapter's weights.
   struct Gradient {
     const std::string* factor;
     std::span<const float> numbers;
@@ -57,12 +58,23 @@ class TrainedFactors final : public WeightSource {
     std::shared_ptr<std::vector<float>> numbers = {};
   };
 
+  // A run of numbers of one of the factors.
+  struct Run {
+    const Factor* factor = nullptr;
+    Adapter::Run numbers;
+  };
+  // Pieces of runs that threads take: numbers i from `first` to `end` - 1 of runs that follow one another in runs_.
+  struct Piece {
+    size_t run = 0, runs = 1;
+    size_t first = 0, end = 0;
+  };
+
   static uint64_t bytes(const Adapter& adapter);  // that it reserves
   TrainedFactors(std::shared_ptr<const Adapter> adapter, const WeightSource& weights, ThreadPool& pool)
       : adapter_(std::move(adapter)), weights_(&weights), pool_(&pool) {}
-  void lay_out(size_t weight);
-  void add_gradient(const Gradient& gradient);
-  void find_sharers();
+  void find_runs();
+  template <class Body>
+  void each_piece(const Body& body) const;
 
   std::shared_ptr<const Adapter> adapter_;
   const WeightSource* weights_;
@@ -71,7 +83,8 @@ class TrainedFactors final : public WeightSource {
   std::vector<StoredFactor> tensors_;
   std::vector<std::vector<float>> gradients_;
   std::unordered_map<std::string, Factor> factors_;
-  std::vector<size_t> sharer_;  // by the adapter's weight: the first weight that has numbers in the same stored tensors
+  std::vector<Run> runs_;      // by stored tensor
+  std::vector<Piece> pieces_;  // no two have the same numbers of a stored tensor
   uint64_t version_ = 0;
 };
 

@@ -157,21 +157,26 @@ void PlanObjects::fill_rows(WeightId weight, uint32_t tile, uint64_t first, uint
   const TensorSource& source = weights_[weight];
   const MatrixLayout& matrix = plan_.layout().matrix(weight);
   const uint64_t grid_words = weight_format(matrix.format)->packed_grid().size();
-  std::vector<uint32_t> words(static_cast<size_t>(count * matrix.row_words));
+  const BoundRange& range = matrices_[weight][tile];
+  std::vector<uint32_t> words;
+  std::vector<std::byte> room;
   const uint64_t at_once = std::max<uint64_t>(kReadBytes / std::max<uint64_t>(source.row_stride, 1), 1);
   for (uint64_t i = 0; i < count;) {
     const uint64_t row = matrix.tiles[tile].first_row + first + i, of_expert = row % source.shape.rows;
-    const uint64_t taken = std::min({count - i, source.shape.rows - of_expert, at_once});
-    pack_weight_rows(source,
-                     {.expert = static_cast<uint32_t>(row / source.shape.rows),
-                      .first = static_cast<uint32_t>(of_expert),
-                      .count = static_cast<uint32_t>(taken)},
-                     matrix.row_words, words.data() + i * matrix.row_words);
-    i += taken;
+    const WeightRows rows{
+        .expert = static_cast<uint32_t>(row / source.shape.rows),
+        .first = static_cast<uint32_t>(of_expert),
+        .count = static_cast<uint32_t>(std::min({count - i, source.shape.rows - of_expert, at_once}))};
+    const std::byte* packed = packed_weight_rows(source, rows, matrix.row_words, room);
+    if (packed == nullptr) {
+      words.resize(static_cast<size_t>(rows.count * matrix.row_words));
+      pack_weight_rows(source, rows, matrix.row_words, words.data());
+      packed = reinterpret_cast<const std::byte*>(words.data());
+    }
+    host_->upload(range.buffer, range.offset + (grid_words + (first + i) * matrix.row_words) * 4,
+                  {packed, static_cast<size_t>(rows.count * matrix.row_words * 4)});
+    i += rows.count;
   }
-  const BoundRange& range = matrices_[weight][tile];
-  host_->upload(range.buffer, range.offset + (grid_words + first * matrix.row_words) * 4,
-                std::as_bytes(std::span(words)));
 }
 
 void PlanObjects::pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,

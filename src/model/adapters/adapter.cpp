@@ -1,6 +1,7 @@
 #include "model/adapters/adapter.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -444,37 +445,65 @@ StoredFactor Adapter::stored(size_t tensor) const {
   return {.name = files_[tensor].name, .shape = files_[tensor].shape, .numbers = decoded(files_[tensor].source)};
 }
 
+// A number of a stored factor has an expert, a rank, and a column of A or a row of B.
+Adapter::StoredSteps Adapter::steps_of(const Pair& pair, bool of_b, size_t columns) {
+  if (of_b && pair.by_rank) return {.expert = 1, .rank = pair.experts, .number = columns};
+  if (of_b) return {.expert = pair.stored_rows * columns, .rank = 1, .number = columns};
+  if (pair.transposed_a) return {.expert = 0, .rank = 1, .number = columns};
+  return {.expert = pair.shares_a ? 0 : pair.rank * columns, .rank = columns, .number = 1};
+}
+
 // Of an embedding, a row of A belongs to a token, and B leads to the weight's columns.
 AdapterFactors Adapter::embedding_factors(const AdaptedWeight& adapted, const Pair& pair) {
   const std::vector<float> a = decoded(pair.a), b = decoded(pair.b);
   AdapterFactors factors{.a = std::vector<float>(size_t{adapted.shape.rows} * adapted.rank),
                          .b = std::vector<float>(size_t{adapted.shape.columns} * adapted.rank)};
-  for (uint32_t k = 0; k < pair.rank; ++k)
-    for (const bool is_b : {false, true}) {
-      const Line line = line_of(pair, 0, k, is_b, is_b ? adapted.shape.columns : adapted.shape.rows);
-      const size_t columns = (line.of_b ? pair.b : pair.a).shape.columns;
-      const float* from = (line.of_b ? b : a).data() + line.stored_row * columns + line.stored_column;
-      float* to = (is_b ? factors.b : factors.a).data() + k;
-      for (size_t i = 0; i < line.count; ++i)
-        to[i * adapted.rank] = from[i * (line.along_stored_row ? 1 : columns)] * (is_b ? pair.factor : 1.0f);
-    }
+  for (const bool is_b : {false, true}) {
+    const bool of_b = is_b != pair.swapped;
+    const size_t columns = (of_b ? pair.b : pair.a).shape.columns;
+    const StoredSteps steps = steps_of(pair, of_b, columns);
+    const float* from = of_b ? b.data() + pair.first_row * columns : a.data();
+    std::vector<float>& to = is_b ? factors.b : factors.a;
+    for (size_t k = 0; k < pair.rank; ++k)
+      for (size_t i = 0; i < to.size() / adapted.rank; ++i)
+        to[i * adapted.rank + k] = from[k * steps.rank + i * steps.number] * (is_b ? pair.factor : 1.0f);
+  }
   return factors;
 }
 
-// Row k of A, or column k of B.
-Adapter::Line Adapter::line_of(const Pair& pair, uint32_t expert, uint32_t k, bool is_b, uint32_t count) {
-  Line line{.is_b = is_b, .of_b = is_b != pair.swapped, .row = is_b ? 0 : k, .column = is_b ? k : 0, .count = count};
-  if (line.of_b) {
-    line.stored_row = (pair.by_rank ? 0 : expert) * pair.stored_rows + pair.first_row;
-    line.stored_column = pair.by_rank ? k * pair.experts + expert : k;
-    line.along_stored_row = false;
-  } else {
-    const uint32_t row = (pair.shares_a ? 0 : expert * pair.rank) + k;
-    line.stored_row = pair.transposed_a ? 0 : row;
-    line.stored_column = pair.transposed_a ? k : 0;
-    line.along_stored_row = !pair.transposed_a;
-  }
-  return line;
+Adapter::Run Adapter::run_of(const AdaptedWeight& adapted, const Stored& stored, const Pair& pair, bool is_b) const {
+  const size_t rank = adapted.rank, rows = adapted.shape.rows, columns = adapted.shape.columns;
+  const bool of_b = is_b != pair.swapped;
+  const size_t tensor = of_b ? pair.stored_b : pair.stored_a, stored_columns = files_[tensor].source.shape.columns;
+  const StoredSteps steps = steps_of(pair, of_b, stored_columns);
+  const Run::Dimension experts{
+      .count = pair.experts, .step = is_b ? rows * rank : rank * columns, .stored_step = steps.expert};
+  const Run::Dimension ranks{.count = pair.rank, .step = is_b ? 1 : columns, .stored_step = steps.rank};
+  Run::Dimension numbers{.count = is_b ? rows : columns, .step = is_b ? rank : 1, .stored_step = steps.number};
+  Run run{.is_b = is_b,
+          .index = pair.expert * experts.step,
+          .tensor = tensor,
+          .stored_index = of_b ? pair.first_row * stored_columns : 0,
+          .factor = of_b ? pair.factor : 1.0f};
+  // Heads reorder the columns of A or the rows of B.
+  if (is_b != stored.heads.columns) run.order = order_of(stored, static_cast<uint32_t>(numbers.count));
+  numbers.in_order = !run.order.empty();
+  // The stored numbers in their order, with dimensions of one number between the others.
+  run.by = {experts, ranks, numbers};
+  std::ranges::sort(run.by, std::greater(),
+                    [](const Run::Dimension& one) { return one.count > 1 ? one.stored_step : 0; });
+  const auto is_idle = [](const Run::Dimension& one) { return one.count == 1 || one.stored_step == 0; };
+  if (is_idle(run.by[2])) std::swap(run.by[1], run.by[2]);
+  if (is_idle(run.by[2])) std::swap(run.by[0], run.by[2]);
+  if (run.by[0].stored_step == 0) std::swap(run.by[0], run.by[1]);
+  return run;
+}
+
+std::vector<Adapter::Run> Adapter::runs(size_t weight) const {
+  std::vector<Run> runs;
+  for (const Pair& pair : stored_[weight].pairs)
+    for (const bool is_b : {false, true}) runs.push_back(run_of(weights_[weight], stored_[weight], pair, is_b));
+  return runs;
 }
 
 AdapterFactors Adapter::factors(size_t weight) const {
@@ -487,12 +516,14 @@ AdapterFactors Adapter::factors(size_t weight) const {
   for (const Pair& pair : stored_[weight].pairs)
     for (const size_t tensor : {pair.stored_a, pair.stored_b})
       if (!tensors.contains(tensor)) tensors[tensor] = decoded(files_[tensor].source);
-  each_run(weight, [&](const Run& run) {
+  for (const Run& run : runs(weight)) {
     const std::vector<float>& numbers = tensors.at(run.tensor);
     std::vector<float>& to = run.is_b ? factors.b : factors.a;
-    for (size_t i = 0; i < run.count; ++i)
-      to[run.index + i * run.step] = run.factor * numbers[run.stored_index + i * run.stored_step];
-  });
+    run.each_line(0, run.by[0].count, [&](const Run::Line& line) {
+      for (size_t i = 0; i < line.count; ++i)
+        to[line.index + i * line.step] = run.factor * numbers[line.stored_index + i * line.stored_step];
+    });
+  }
   return factors;
 }
 

@@ -6,6 +6,7 @@
 // lies in: heads are put into the order of the model's own files.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -61,18 +62,35 @@ class Adapter {
   // For training: the stored tensors, and where their numbers stand among the factors.
   size_t stored_count() const { return files_.size(); }
   StoredFactor stored(size_t tensor) const;
-  // Numbers of factors(): `count` of `a` or `b`, at `index` and each `step` further, are `factor` times those of stored
-  // tensor `tensor` at `stored_index` and each `stored_step` further.
+  // Numbers of factors() and where they are stored. For all numbers i, j and k below the counts of `by`, in this order,
+  // the number of `a` or `b` at index + the steps of i, j and k is `factor` times that of stored tensor `tensor` at
+  // stored_index + their stored steps.
   struct Run {
+    struct Dimension {
+      size_t count = 1, step = 0, stored_step = 0;
+      bool in_order = false;  // number i is order[i] steps further
+    };
     bool is_b = false;
-    size_t index = 0, step = 1;
-    size_t tensor = 0, stored_index = 0, stored_step = 1;
-    size_t count = 1;
+    size_t index = 0;
+    size_t tensor = 0, stored_index = 0;
     float factor = 1;
+    std::array<Dimension, 3> by{};
+    std::vector<uint32_t> order{};
+
+    size_t elements() const { return by[0].count * by[1].count * by[2].count; }
+    // Numbers at `index` and each `step` further, which are stored at `stored_index` and each `stored_step` further.
+    struct Line {
+      size_t index = 0, step = 1;
+      size_t stored_index = 0, stored_step = 1;
+      size_t count = 1;
+    };
+    // Calls f(const Line&) for the numbers whose i is from `first` to `end` - 1.
+    template <class F>
+    void each_line(size_t first, size_t end, const F& f) const;
   };
-  // Calls f(const Run&) until every number of factors(weight) that a stored tensor has was in one. Not for embeddings.
-  template <class F>
-  void each_run(size_t weight, const F& f) const;
+  // Every number of factors(weight) that a stored tensor has is in one. Not for embeddings. Of two numbers i only one
+  // has a stored number, unless by[0].count is 1.
+  std::vector<Run> runs(size_t weight) const;
 
  private:
   friend class AdapterReader;
@@ -106,15 +124,12 @@ class Adapter {
 
   static AdapterFactors embedding_factors(const AdaptedWeight& adapted, const Pair& pair);
 
-  // Numbers of one expert of a pair: a row of A or a column of B (is_b), from row and column on, of the stored A or B
-  // (of_b) from stored row and column on, and the step to the next number in each.
-  struct Line {
-    bool is_b = false, of_b = false;
-    uint32_t row = 0, column = 0, count = 0;
-    uint32_t stored_row = 0, stored_column = 0;
-    bool along_stored_row = true;  // the next number is in the next column of the stored one, else in the next row
+  // The steps between stored numbers of neighbouring experts, ranks, and columns of A or rows of B.
+  struct StoredSteps {
+    size_t expert = 0, rank = 0, number = 0;
   };
-  static Line line_of(const Pair& pair, uint32_t expert, uint32_t k, bool is_b, uint32_t count);
+  static StoredSteps steps_of(const Pair& pair, bool of_b, size_t columns);
+  Run run_of(const AdaptedWeight& adapted, const Stored& stored, const Pair& pair, bool is_b) const;
 
   std::string path_, digest_;
   std::vector<AdaptedWeight> weights_;
@@ -129,40 +144,20 @@ class Adapter {
 };
 
 template <class F>
-void Adapter::each_run(size_t weight, const F& f) const {
-  const AdaptedWeight& adapted = weights_[weight];
-  const Stored& stored = stored_[weight];
-  const size_t rank = adapted.rank, rows = adapted.shape.rows, columns = adapted.shape.columns;
-  // Heads reorder the columns of A or the rows of B.
-  const std::vector<uint32_t> order =
-      order_of(stored, stored.heads.columns ? adapted.shape.columns : adapted.shape.rows);
-  const auto give = [&](const Pair& pair, size_t expert, const Line& line) {
-    const size_t tensor = line.of_b ? pair.stored_b : pair.stored_a;
-    const size_t stored_columns = files_[tensor].source.shape.columns;
-    Run run{.is_b = line.is_b,
-            .index = line.is_b ? (expert * rows + line.row) * rank + line.column
-                               : (expert * rank + line.row) * columns + line.column,
-            .step = line.is_b ? rank : 1,
-            .tensor = tensor,
-            .stored_index = line.stored_row * stored_columns + line.stored_column,
-            .stored_step = line.along_stored_row ? 1 : stored_columns,
-            .count = line.count,
-            .factor = line.of_b ? pair.factor : 1.0f};
-    if (order.empty() || line.is_b == stored.heads.columns) return f(run);
-    const size_t first = run.index, stored_first = run.stored_index;
-    run.count = 1;
-    for (size_t i = 0; i < line.count; ++i) {
-      run.index = first + order[i] * run.step;
-      run.stored_index = stored_first + i * run.stored_step;
-      f(run);
+void Adapter::Run::each_line(size_t first, size_t end, const F& f) const {
+  const auto step_of = [&](const Dimension& one, size_t i) { return (one.in_order ? order[i] : i) * one.step; };
+  const Dimension& inner = by[2];
+  for (size_t i = first; i < end; ++i)
+    for (size_t j = 0; j < by[1].count; ++j) {
+      const size_t at = index + step_of(by[0], i) + step_of(by[1], j);
+      const size_t stored_at = stored_index + i * by[0].stored_step + j * by[1].stored_step;
+      if (!inner.in_order) {
+        f(Line{at, inner.step, stored_at, inner.stored_step, inner.count});
+        continue;
+      }
+      for (size_t k = 0; k < inner.count; ++k)
+        f(Line{.index = at + step_of(inner, k), .stored_index = stored_at + k * inner.stored_step});
     }
-  };
-  for (const Pair& pair : stored.pairs)
-    for (uint32_t e = 0; e < pair.experts; ++e)
-      for (uint32_t k = 0; k < pair.rank; ++k)
-        for (const bool is_b : {false, true})
-          give(pair, size_t{pair.expert} + e,
-               line_of(pair, e, k, is_b, is_b ? adapted.shape.rows : adapted.shape.columns));
 }
 
 struct AdapterUse {

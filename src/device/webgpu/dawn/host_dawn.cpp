@@ -68,6 +68,7 @@ class DawnHost final : public Host {
 
 DawnHost::~DawnHost() {
   if (gpu_.device == nullptr) return;
+  uploads_.send();
   forget_expected();
   for (auto& [ticket, pending] : pending_) abandoned_.push_back(std::move(pending));
   pipelines_.drop_bindings();
@@ -93,6 +94,7 @@ BufferId DawnHost::buffer(uint64_t bytes, BufferUse use) {
 void DawnHost::drop_buffer(BufferId id) {
   if (buffers_[id] == nullptr) return;
   forget_expected();
+  uploads_.send();
   api().destroy_buffer(buffers_[id]);
   api().release_buffer(buffers_[id]);
   buffers_[id] = nullptr;
@@ -115,6 +117,7 @@ Status DawnHost::settle() {
   if (!gpu_.failure) {
     gpu_.wait_until([&] { return pipelines_.under_way() == 0 || gpu_.failure; });
     if (!gpu_.failure) {
+      uploads_.send();
       gpu_.flush();
       uploads_.note_arrived();
     }
@@ -155,6 +158,7 @@ Staging DawnHost::take_staging(uint64_t bytes) {
 HostTicket DawnHost::submit(const CommandStream& commands, std::span<const HostRead> reads) {
   const HostTicket ticket = ++last_ticket_;
   if (gpu_.failure) return ticket;
+  uploads_.send();
   auto pending = std::make_unique<Pending>();
   for (const HostRead& read : reads) pending->bytes += read.into.size();
   if (pending->bytes > 0) pending->reads.assign(reads.begin(), reads.end());

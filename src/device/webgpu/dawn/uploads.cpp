@@ -26,11 +26,17 @@ bool Uploads::under_way() const {
 void Uploads::add(dawn::Buffer to, uint64_t offset, std::span<const std::byte> bytes) {
   if (gpu_.failure || bytes.empty()) return;
   CHECK(offset % 4 == 0 && bytes.size() % 4 == 0);
-  while (bytes.size() >= kLeastRelayed) {
-    Relay* const through = take_relay();
-    if (through == nullptr) break;
-    const std::span<const std::byte> part = bytes.first(std::min<size_t>(bytes.size(), kRelayBytes));
-    relay(*through, to, offset, part);
+  while (bytes.size() >= kLeastRelayed || (filled_.relay != nullptr && !bytes.empty())) {
+    if (filled_.relay == nullptr) {
+      filled_ = {.relay = take_relay()};
+      if (filled_.relay == nullptr) break;
+      filled_.encoder = gpu_.api().create_encoder(gpu_.device, nullptr);
+    }
+    const std::span<const std::byte> part = bytes.first(std::min<size_t>(bytes.size(), kRelayBytes - filled_.bytes));
+    std::ranges::copy(part, filled_.relay->memory + filled_.bytes);
+    gpu_.api().copy(filled_.encoder, filled_.relay->buffer, filled_.bytes, to, offset, part.size());
+    filled_.bytes += part.size();
+    if (filled_.bytes == kRelayBytes) send();
     offset += part.size();
     bytes = bytes.subspan(part.size());
   }
@@ -71,14 +77,14 @@ Uploads::Relay* Uploads::take_relay() {
   return mapped_relay();
 }
 
-void Uploads::relay(Relay& through, dawn::Buffer to, uint64_t offset, std::span<const std::byte> bytes) {
-  std::copy(bytes.begin(), bytes.end(), through.memory);
+void Uploads::send() {
+  if (filled_.relay == nullptr) return;
+  Relay& through = *filled_.relay;
   through.memory = nullptr;
   through.under_way = true;
   gpu_.api().unmap(through.buffer);
-  const dawn::Encoder encoder = gpu_.api().create_encoder(gpu_.device, nullptr);
-  gpu_.api().copy(encoder, through.buffer, 0, to, offset, bytes.size());
-  gpu_.submit(gpu_.finished(encoder));
+  gpu_.submit(gpu_.finished(filled_.encoder));
+  filled_ = {};
   gpu_.api().map(through.buffer, dawn::kMapModeWrite, 0, kRelayBytes,
                  {.callback =
                       [](uint32_t status, dawn::StringView message, void* which, void*) {

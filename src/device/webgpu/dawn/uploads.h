@@ -1,6 +1,6 @@
 // Uploads to a GPU's buffers. Bytes are copied to memory that the GPU reads; at most about 64 MB of it are in use at
-// once. Large uploads go through relays, mapped buffers that are reused. Dawn's own memory for an upload is filled at 3
-// GB/s on an H200, a relay at 18.
+// once. Large uploads go through relays, mapped buffers that are reused, and what follows one shares its relay. Dawn's
+// own memory for an upload is filled at 3 GB/s on an H200, a relay at 18.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,10 @@ class Uploads {
   Uploads& operator=(const Uploads&) = delete;
   ~Uploads();  // none is under way
 
-  // In the order of the calls and of what is submitted between them. Offset and size are multiples of 4.
+  // In the order of the calls. Offset and size are multiples of 4.
   void add(dawn::Buffer to, uint64_t offset, std::span<const std::byte> bytes);
+  // Submits what was added. To be called before anything else is submitted, and before a target is dropped.
+  void send();
   // Somebody has waited for the queue behind the last add().
   void note_arrived() { in_flight_ = 0; }
   // Whether a relay is not yet mapped again.
@@ -33,12 +35,18 @@ class Uploads {
     std::byte* memory = nullptr;  // null: it is not mapped
     bool under_way = false;
   };
+  // The relay that is being filled.
+  struct Filled {
+    Relay* relay = nullptr;  // null: none
+    dawn::Encoder encoder = nullptr;
+    uint64_t bytes = 0;
+  };
   Relay* mapped_relay();
   Relay* take_relay();
-  void relay(Relay& through, dawn::Buffer to, uint64_t offset, std::span<const std::byte> bytes);
 
   GpuDevice& gpu_;
   std::vector<std::unique_ptr<Relay>> relays_;
+  Filled filled_;
   uint64_t in_flight_ = 0;  // bytes without a relay
 };
 

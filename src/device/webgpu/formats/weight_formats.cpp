@@ -176,6 +176,17 @@ const WeightFormat* weight_format(Format format) {
 
 Format device_format(Format stored, bool in_parts) { return in_parts ? Format::f32 : stored; }
 
+const std::byte* packed_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words,
+                                    std::vector<std::byte>& room) {
+  const uint64_t bytes = row_bytes(source.format, source.shape.columns);
+  const WeightPiece &piece = weight_format(source.format)->pieces.front(),
+                    &next = weight_format(source.format)->pieces[1];
+  const bool is_whole =
+      piece.bytes == format_info(source.format).block_bytes && piece.repack == nullptr && next.bytes == 0;
+  if (!source.parts.empty() || !is_whole || bytes != row_words * 4 || source.row_stride != bytes) return nullptr;
+  return source.row(rows.expert, rows.first).read(bytes * rows.count, room);
+}
+
 void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words) {
   const uint32_t columns = source.shape.columns;
   if (source.parts.empty()) {
