@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "device/webgpu/dawn/commands.h"
 #include "device/webgpu/dawn/connection.h"
+#include "device/webgpu/dawn/copies.h"
 #include "device/webgpu/dawn/gpu_device.h"
 #include "device/webgpu/dawn/pipelines.h"
 #include "device/webgpu/dawn/uploads.h"
@@ -57,7 +58,8 @@ class DawnHost final : public Host {
 
   GpuDevice gpu_;
   Pipelines pipelines_{gpu_};
-  Uploads uploads_{gpu_};
+  Copies copies_;
+  Uploads uploads_{gpu_, copies_};
   std::vector<dawn::Buffer> buffers_;
   std::map<HostTicket, std::unique_ptr<Pending>> pending_;
   std::vector<std::unique_ptr<Pending>> abandoned_;  // their tickets ended with the failure
@@ -188,10 +190,13 @@ void DawnHost::copy_out(Pending& pending) {
   if (pending.staging.buffer == nullptr) return;
   const auto* from = static_cast<const std::byte*>(api().mapped_range(pending.staging.buffer, 0, pending.bytes));
   if (from == nullptr) return gpu_.fail(ErrorKind::io, "webgpu: results cannot be read back");
+  std::vector<CopiedBytes> reads;
+  reads.reserve(pending.reads.size());
   for (const HostRead& read : pending.reads) {
-    std::copy_n(from, read.into.size(), read.into.data());
+    reads.push_back({.from = from, .to = read.into.data(), .bytes = read.into.size()});
     from += read.into.size();
   }
+  copies_.copy(reads);
   api().unmap(pending.staging.buffer);
   free_staging_.push_back(pending.staging);
   pending.staging = {};

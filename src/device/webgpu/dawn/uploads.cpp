@@ -33,7 +33,7 @@ void Uploads::add(dawn::Buffer to, uint64_t offset, std::span<const std::byte> b
       filled_.encoder = gpu_.api().create_encoder(gpu_.device, nullptr);
     }
     const std::span<const std::byte> part = bytes.first(std::min<size_t>(bytes.size(), kRelayBytes - filled_.bytes));
-    std::ranges::copy(part, filled_.relay->memory + filled_.bytes);
+    copies_.copy({.from = part.data(), .to = filled_.relay->memory + filled_.bytes, .bytes = part.size()});
     gpu_.api().copy(filled_.encoder, filled_.relay->buffer, filled_.bytes, to, offset, part.size());
     filled_.bytes += part.size();
     if (filled_.bytes == kRelayBytes) send();

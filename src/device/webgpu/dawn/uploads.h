@@ -7,13 +7,14 @@
 #include <span>
 #include <vector>
 
+#include "device/webgpu/dawn/copies.h"
 #include "device/webgpu/dawn/gpu_device.h"
 
 namespace sluice::webgpu {
 
 class Uploads {
  public:
-  explicit Uploads(GpuDevice& gpu) : gpu_(gpu) {}
+  Uploads(GpuDevice& gpu, Copies& copies) : gpu_(gpu), copies_(copies) {}
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
   ~Uploads();  // none is under way
@@ -45,6 +46,7 @@ class Uploads {
   Relay* take_relay();
 
   GpuDevice& gpu_;
+  Copies& copies_;
   std::vector<std::unique_ptr<Relay>> relays_;
   Filled filled_;
   uint64_t in_flight_ = 0;  // bytes without a relay
