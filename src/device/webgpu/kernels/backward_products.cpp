@@ -40,16 +40,15 @@ fn job_of(group: u32) -> Job {
 
 // One workgroup writes the lists: at the word `lists` the number of tiles of at most TILE_ROWS choices, two words for
 // each tile (expert, first index in the order), the index of each expert's first choice and the end, and then the
-// order.
+// order. A thread has neighbouring choices, and `counts` those of its choices that are each expert's: first how many,
+// then how many of the threads before have.
 constexpr const char* kList = R"(
-const STAGED = 512u;
-var<workgroup> staged: array<u32, STAGED>;  // the experts of some choices
+const AT_ONCE = 8u;
 var<workgroup> chosen_by: array<u32, EXPERTS>;
-var<workgroup> next_of: array<u32, EXPERTS>;
+var<workgroup> first_of: array<u32, EXPERTS>;
 
-fn stage(begin: u32, choices: u32, thread: u32) {
-  workgroupBarrier();
-  for (var c = thread; c < STAGED && begin + c < choices; c += THREADS) { staged[c] = word(p.index + begin + c); }
+fn all_written() {
+  storageBarrier();
   workgroupBarrier();
 }
 
@@ -58,16 +57,27 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         @builtin(local_invocation_index) thread: u32) {
   if (group_index(group, groups) > 0u) { return; }
   let choices = choosing_rows() * CHOSEN;
-  for (var e = thread; e < EXPERTS; e += THREADS) { chosen_by[e] = 0u; }
-  for (var begin = 0u; begin < choices; begin += STAGED) {
-    stage(begin, choices, thread);
-    for (var e = thread; e < EXPERTS; e += THREADS) {
-      var count = chosen_by[e];
-      for (var c = 0u; c < min(STAGED, choices - begin); c++) { count += u32(staged[c] == e); }
-      chosen_by[e] = count;
+  let each = (choices + THREADS - 1u) / THREADS;
+  let begin = min(thread * each, choices);
+  let end = min(begin + each, choices);
+  let own = p.counts + thread * EXPERTS;
+  for (var i = thread; i < THREADS * EXPERTS; i += THREADS) { memory[p.counts + i] = 0u; }
+  all_written();
+  for (var c = begin; c < end; c++) { memory[own + word(p.index + c)] += 1u; }
+  all_written();
+  for (var e = thread; e < EXPERTS; e += THREADS) {
+    var count = 0u;
+    for (var t = 0u; t < THREADS; t += AT_ONCE) {
+      var some: array<u32, AT_ONCE>;
+      for (var i = 0u; i < AT_ONCE; i++) { some[i] = memory[p.counts + (t + i) * EXPERTS + e]; }
+      for (var i = 0u; i < AT_ONCE; i++) {
+        memory[p.counts + (t + i) * EXPERTS + e] = count;
+        count += some[i];
+      }
     }
+    chosen_by[e] = count;
   }
-  workgroupBarrier();
+  all_written();
   for (var e = thread; e < EXPERTS; e += THREADS) {
     var first = 0u;
     var tile = 0u;
@@ -85,20 +95,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       memory[p.lists] = tile;
       memory[p.firsts + EXPERTS] = first + chosen_by[e];
     }
-    next_of[e] = first;
+    first_of[e] = first;
   }
-  for (var begin = 0u; begin < choices; begin += STAGED) {
-    stage(begin, choices, thread);
-    for (var e = thread; e < EXPERTS; e += THREADS) {
-      var at = next_of[e];
-      for (var c = 0u; c < min(STAGED, choices - begin); c++) {
-        if (staged[c] == e) {
-          memory[p.order + at] = begin + c;
-          at++;
-        }
-      }
-      next_of[e] = at;
-    }
+  all_written();
+  for (var c = begin; c < end; c++) {
+    let expert = word(p.index + c);
+    let before = memory[own + expert];
+    memory[p.order + first_of[expert] + before] = c;
+    memory[own + expert] = before + 1u;
   }
 }
 )";
@@ -224,7 +228,7 @@ fn finish(job: Job, m: u32, n: u32, sum: f32) { store(p.out + m * COLUMNS + n, s
 // Emits the lists, if choices have an index. Their tiles have `rows` choices.
 Emitter::ChoiceLists Emitter::emit_choice_lists(ValueId index, uint32_t experts, uint32_t rows) {
   if (index == kNone) return {.experts = experts};
-  constexpr uint32_t kListThreads = 256;
+  constexpr uint32_t kListThreads = 256;  // a multiple of AT_ONCE
   const uint32_t chosen = columns(index);
   const uint64_t choices = most_rows(type(index).extent) * chosen;
   ChoiceLists lists{.index = index, .experts = experts, .chosen = chosen};
@@ -235,7 +239,11 @@ Emitter::ChoiceLists Emitter::emit_choice_lists(ValueId index, uint32_t experts,
   // Also in a step without rows: sums over an expert's rows are then zeros.
   Kernel kernel{.name = "choice_lists", .body = kList, .extent = {Symbol::one, 1}, .threads = kListThreads};
   kernel.constants = {{"EXPERTS", experts}, {"CHOSEN", chosen}, {"LIST_ROWS", rows}};
-  kernel.params = {{"index", at(index)}, {"lists", lists.lists}, {"firsts", lists.firsts}, {"order", lists.order}};
+  kernel.params = {{"index", at(index)},
+                   {"lists", lists.lists},
+                   {"firsts", lists.firsts},
+                   {"order", lists.order},
+                   {"counts", scratch(uint64_t{kListThreads} * experts)}};
   kernel.bindings = {memory()};
   kernel.snippets = {rows_function("choosing_rows", type(index).extent)};
   add(kernel);
