@@ -6,7 +6,7 @@
 //             gradients and values, where a tile of queries sees some of a tile of keys
 //   shares    a workgroup for each row of a head: the softmax. The first table's products become the gradients of those
 //             products, and the second's shares
-//   sums      d_q, and by head of queries d_k and d_v, to which later blocks of queries add
+//   sums      d_q, and by head of queries d_k and d_v, whose sums go on in later blocks of queries
 //   heads     d_k and d_v of a kv head are the sums of its heads, in ascending order
 //
 // A table has a row for each query of a head, with a column for each row of the step. What a query does not see is 0
@@ -20,7 +20,14 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint64_t kTableWords = uint64_t{8} << 20;
+// The most of a block: words of a table, tiles of queries, heads. Smaller where the GPU is a processor, so that small
+// tests have several blocks.
+struct BlockLimits {
+  uint64_t words = uint64_t{8} << 20, tiles = ~uint64_t{0}, heads = ~uint64_t{0};
+};
+BlockLimits block_limits(const Adapter& adapter) {
+  return adapter.is_software ? BlockLimits{.tiles = 4, .heads = 2} : BlockLimits{};
+}
 constexpr uint64_t kManyRows = 1024;  // tiles are those of many rows and columns, so that one number describes all
 constexpr uint32_t kShareThreads = 128;
 
@@ -178,10 +185,11 @@ fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.table + table_row(jo
 fn right_at(job: Job, k: u32, n: u32) -> f32 {
   return if_finite(load(p.right + (k * HEADS + job.place) * WIDTH + n));
 }
-fn finish(job: Job, m: u32, n: u32, sum: f32) {
-  let to = p.out + (m * HEADS + job.place) * WIDTH + n;
-  if (p.first_row == 0u) { store(to, sum); } else { store(to, load(to) + sum); }
+fn begin_of(job: Job, m: u32, n: u32) -> f32 {
+  if (p.first_row == 0u) { return 0.0; }
+  return load(p.out + (m * HEADS + job.place) * WIDTH + n);
 }
+fn finish(job: Job, m: u32, n: u32, sum: f32) { store(p.out + (m * HEADS + job.place) * WIDTH + n, sum); }
 )";
 
 constexpr const char* kAddHeads = R"(
@@ -250,7 +258,8 @@ void Emitter::emit_score_product(const ScoreBlock& block, const ScoreProduct& of
                      .columns = kManyRows,
                      .right = RightTable::elements,
                      .left_along_k = !of.of_keys,
-                     .right_along_k = !of.sums});
+                     .right_along_k = !of.sums,
+                     .goes_on = of.of_keys});
   kernel.snippets.insert(kernel.snippets.end(), {kIfFinite, of.job});
   const uint64_t blocks = of.sums ? divide_up(of.width, block.tile) : block.stride / block.tile;
   kernel.grid = {.per = block.tile, .times = blocks * block.own_heads};
@@ -280,9 +289,10 @@ void Emitter::emit(const AttentionBackward& op) {
   CHECK(side.rows() == side.columns());
   const uint64_t queries = most_rows(q.extent), keys = most_rows(k.extent), tile = side.rows();
   const uint64_t stride = std::max<uint64_t>(divide_up(keys, tile), 1) * tile;
-  const uint64_t rows =
-      std::clamp(kTableWords / stride / tile, uint64_t{1}, std::max<uint64_t>(divide_up(queries, tile), 1)) * tile;
-  const uint64_t at_once = std::clamp<uint64_t>(kTableWords / stride / rows, 1, q.heads);
+  const BlockLimits limits = block_limits(adapter_);
+  const uint64_t tiles = std::max<uint64_t>(divide_up(queries, tile), 1);
+  const uint64_t rows = std::clamp<uint64_t>(std::min(limits.words / stride / tile, limits.tiles), 1, tiles) * tile;
+  const uint64_t at_once = std::clamp<uint64_t>(std::min(limits.words / stride / rows, limits.heads), 1, q.heads);
   ScoreBlock block{.op = op,
                    .heads = q.heads,
                    .key_heads = k.heads,

@@ -128,7 +128,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let row = thread / SIDE;
   let column = thread % SIDE;
   var sums: array<Right, ROWS_EACH>;
-  fetch_left(job, job.k, thread);
+${begin}  fetch_left(job, job.k, thread);
   fetch_right(job, job.k, thread);
   for (var k = job.k; k < job.end_k; k += DEPTH) {
     stage_left(thread);
@@ -153,6 +153,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     }
   }
 }
+)";
+
+constexpr const char* kBegin = R"(
+  for (var j = 0u; j < ROWS_EACH; j++) {
+    let m = job.m + row * ROWS_EACH + j;
+    for (var i = 0u; i < COLUMNS_EACH; i++) {
+      let n = job.n + column * COLUMNS_EACH + i;
+      if (m < job.end_m && n < job.end_n) { sums[j]${of_i} = begin_of(job, m, n); }
+    }
+  }
 )";
 
 // Bytes of both tiles in workgroup memory.
@@ -211,7 +221,9 @@ void use_tiled_product(Kernel& kernel, const Adapter& adapter, const TiledProduc
                                         {"right", vector_of(columns)},
                                         {"of_row", element_of(rows, "m % ROWS_EACH")},
                                         {"of_column", element_of(columns, "n % COLUMNS_EACH")}}));
-  kernel.body = right + fill(kBody, {{"of_m", element_of(rows, "m")}, {"of_i", element_of(columns, "i")}});
+  const std::string of_i = element_of(columns, "i");
+  const std::string begin = product.goes_on ? fill(kBegin, {{"of_i", of_i}}) : "";
+  kernel.body = right + fill(kBody, {{"of_m", element_of(rows, "m")}, {"of_i", of_i}, {"begin", begin}});
 }
 
 }  // namespace sluice::webgpu

@@ -27,6 +27,7 @@ struct TiledProduct {
   RightTable right{};
   bool left_along_k = true;    // whether numbers of the first table with neighbouring k are neighbours in memory
   bool right_along_k = false;  // likewise of the second table's elements
+  bool goes_on = false;        // sums begin with fn begin_of(job: Job, m: u32, n: u32) -> f32, not with 0
 };
 
 // The sizes of a tile.
