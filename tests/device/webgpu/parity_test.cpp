@@ -1,6 +1,9 @@
 // The parity suite on the WebGPU device.
 #include "tests/device/parity.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "device/webgpu/dawn/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 #include "library.h"
@@ -10,13 +13,14 @@ namespace {
 
 // Weights that are not quantised meet activations of f32 (weight_format.h); integer_tiles.h: scales of 16 columns.
 constexpr FastProducts kFast{.activations = Format::f32, .block = 16};
-// A GPU with no more workgroup memory than every WebGPU has, so that tiles of experts are the narrow ones.
-class SmallWorkgroups final : public webgpu::HostFactory {
+// The tiles of a GPU with that much workgroup memory, also where the tests' GPU is a processor, whose tiles are
+// smaller.
+class AsGpu final : public webgpu::HostFactory {
  public:
-  explicit SmallWorkgroups(std::unique_ptr<webgpu::HostFactory> factory)
+  AsGpu(std::unique_ptr<webgpu::HostFactory> factory, uint32_t workgroup_bytes)
       : factory_(std::move(factory)), adapter_(factory_->adapter()) {
     adapter_.is_software = false;
-    adapter_.workgroup_bytes = 16384;
+    adapter_.workgroup_bytes = std::min(adapter_.workgroup_bytes, workgroup_bytes);
   }
   const webgpu::Adapter& adapter() const override { return adapter_; }
   Result<std::unique_ptr<webgpu::Host>> open() override { return factory_->open(); }
@@ -26,11 +30,12 @@ class SmallWorkgroups final : public webgpu::HostFactory {
   webgpu::Adapter adapter_;
 };
 
-std::unique_ptr<Device> device_of_small_workgroups() {
+template <uint32_t workgroup_bytes>
+std::unique_ptr<Device> device_as_gpu() {
   if (webgpu_test_device() == nullptr) return nullptr;
   Result<std::unique_ptr<webgpu::HostFactory>> factory = webgpu::find_dawn({webgpu_test_library()});
   CHECK(factory);
-  return make_webgpu_device(std::make_unique<SmallWorkgroups>(*std::move(factory)));
+  return make_webgpu_device(std::make_unique<AsGpu>(*std::move(factory), workgroup_bytes));
 }
 
 // Tests run in a child process, and a GPU's driver that was opened before a fork fails behind it: so nothing is opened
@@ -44,11 +49,23 @@ INSTANTIATE_TEST_SUITE_P(WebGpu, Parity, testing::ValuesIn(parity_params(devices
 INSTANTIATE_TEST_SUITE_P(WebGpu, EightBitActivations, testing::ValuesIn(devices()), device_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EightBitActivations);
 
-std::vector<ParityParam> experts_of_small_workgroups() {
-  if (!webgpu_test_library_is_here()) return {};
-  return {{.device = {"webgpu_16k", device_of_small_workgroups, kFast}, .subject = "experts"}};
+std::vector<ParityParam> params_of(const ParityDevice& device, std::initializer_list<const char*> subjects) {
+  std::vector<ParityParam> params;
+  if (!webgpu_test_library_is_here()) return params;
+  for (const char* const subject : subjects) params.push_back({.device = device, .subject = subject});
+  return params;
 }
-INSTANTIATE_TEST_SUITE_P(SmallWorkgroups, Parity, testing::ValuesIn(experts_of_small_workgroups()), parity_name);
+// No more workgroup memory than every WebGPU has.
+std::vector<ParityParam> small_workgroups() {
+  return params_of({"webgpu_16k", device_as_gpu<16384>, kFast}, {"experts", "delta_rule_backward"});
+}
+std::vector<ParityParam> large_workgroups() {
+  return params_of({"webgpu_32k", device_as_gpu<32768>, kFast},
+                   {"linear_transposed", "outer_sum", "expert_linear", "expert_linear_transposed", "expert_outer_sum",
+                    "cross_entropy", "attention_backward", "delta_rule_backward"});
+}
+INSTANTIATE_TEST_SUITE_P(SmallWorkgroups, Parity, testing::ValuesIn(small_workgroups()), parity_name);
+INSTANTIATE_TEST_SUITE_P(LargeWorkgroups, Parity, testing::ValuesIn(large_workgroups()), parity_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Parity);
 
 }  // namespace
