@@ -179,12 +179,11 @@ Format device_format(Format stored, bool in_parts) { return in_parts ? Format::f
 const std::byte* packed_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words,
                                     std::vector<std::byte>& room) {
   const uint64_t bytes = row_bytes(source.format, source.shape.columns);
-  const WeightPiece &piece = weight_format(source.format)->pieces.front(),
-                    &next = weight_format(source.format)->pieces[1];
-  const bool is_whole =
-      piece.bytes == format_info(source.format).block_bytes && piece.repack == nullptr && next.bytes == 0;
-  if (!source.parts.empty() || !is_whole || bytes != row_words * 4 || source.row_stride != bytes) return nullptr;
-  return source.row(rows.expert, rows.first).read(bytes * rows.count, room);
+  if (!source.parts.empty() || bytes != row_words * 4 || source.row_stride != bytes) return nullptr;
+  const std::span<const WeightPiece> pieces = weight_format(source.format)->pieces;
+  const bool is_whole = pieces[0].bytes == format_info(source.format).block_bytes && pieces[0].repack == nullptr;
+  return is_whole && pieces[1].bytes == 0 ? source.row(rows.expert, rows.first).read(bytes * rows.count, room)
+                                          : nullptr;
 }
 
 void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words) {
