@@ -49,16 +49,14 @@ Result<std::unique_ptr<TrainedFactors>> TrainedFactors::create(std::shared_ptr<c
     made->tensors_.push_back(file.stored(i));
     made->gradients_.emplace_back(made->tensors_.back().numbers.size());
   }
-  for (size_t i = 0; i < file.weights().size(); ++i) {
-    const AdaptedWeight& weight = file.weights()[i];
+  for (const AdaptedWeight& weight : file.weights()) {
     const WeightShape& shape = weight.shape;
-    const auto take = [&](const char* name, bool is_b, WeightShape of) {
+    const auto take = [&](const char* name, WeightShape of) {
       const size_t elements = size_t{of.experts} * of.rows * of.columns;
-      made->factors_[weight.weight + name] = {
-          .weight = i, .is_b = is_b, .shape = of, .numbers = std::make_shared<std::vector<float>>(elements)};
+      made->factors_[weight.weight + name] = {.shape = of, .numbers = std::make_shared<std::vector<float>>(elements)};
     };
-    take(".adapter_a", false, {.experts = shape.experts, .rows = weight.rank, .columns = shape.columns});
-    take(".adapter_b", true, {.experts = shape.experts, .rows = shape.rows, .columns = weight.rank});
+    take(".adapter_a", {.experts = shape.experts, .rows = weight.rank, .columns = shape.columns});
+    take(".adapter_b", {.experts = shape.experts, .rows = shape.rows, .columns = weight.rank});
   }
   made->find_runs();
   made->lay_out();
@@ -128,13 +126,9 @@ void TrainedFactors::each_piece(const Body& body) const {
 void TrainedFactors::lay_out() {
   ++version_;
   each_piece([&](const Run& run, const Adapter::Run::Line& line) {
-    const float* from = tensors_[run.numbers.tensor].numbers.data() + line.stored_index;
-    float* to = run.factor->numbers->data() + line.index;
-    const float factor = run.numbers.factor;
-    if (line.step == 1 && line.stored_step == 1)
-      for (size_t i = 0; i < line.count; ++i) to[i] = factor * from[i];
-    else
-      for (size_t i = 0; i < line.count; ++i) to[i * line.step] = factor * from[i * line.stored_step];
+    const float* from = tensors_[run.numbers.tensor].numbers.data();
+    float* to = run.factor->numbers->data();
+    line.each([=, factor = run.numbers.factor](size_t at, size_t stored_at) { to[at] = factor * from[stored_at]; });
   });
 }
 
@@ -158,13 +152,9 @@ void TrainedFactors::add_gradients(std::span<const Gradient> gradients) {
   of_run.reserve(runs_.size());
   for (const Run& run : runs_) of_run.push_back(by_factor.at(run.factor).data());
   each_piece([&](const Run& run, const Adapter::Run::Line& line) {
-    float* to = gradients_[run.numbers.tensor].data() + line.stored_index;
-    const float* from = of_run[static_cast<size_t>(&run - runs_.data())] + line.index;
-    const float factor = run.numbers.factor;
-    if (line.step == 1 && line.stored_step == 1)
-      for (size_t i = 0; i < line.count; ++i) to[i] += factor * from[i];
-    else
-      for (size_t i = 0; i < line.count; ++i) to[i * line.stored_step] += factor * from[i * line.step];
+    const float* from = of_run[static_cast<size_t>(&run - runs_.data())];
+    float* to = gradients_[run.numbers.tensor].data();
+    line.each([=, factor = run.numbers.factor](size_t at, size_t stored_at) { to[stored_at] += factor * from[at]; });
   });
 }
 

@@ -52,8 +52,6 @@ class TrainedFactors final : public WeightSource {
 
  private:
   struct Factor {
-    size_t weight = 0;  // of the adapter
-    bool is_b = false;
     WeightShape shape;
     std::shared_ptr<std::vector<float>> numbers = {};
   };

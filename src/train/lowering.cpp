@@ -169,7 +169,6 @@ void Lowering::record_loss(bool gradients) {
     op.d_b = r_.new_value(op.d_b_result(r_.program())).id;
   }
   r_.record(op);
-  forward_.loss_op = op;
   forward_.loss = at(op.loss);
 }
 

@@ -17,7 +17,6 @@ struct Forward {
   std::vector<WeightId> factors;  // of `names`
   std::vector<std::string> names;
   Value loss;
-  CrossEntropy loss_op;
 };
 
 class Lowering {

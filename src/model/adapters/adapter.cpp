@@ -520,8 +520,7 @@ AdapterFactors Adapter::factors(size_t weight) const {
     const std::vector<float>& numbers = tensors.at(run.tensor);
     std::vector<float>& to = run.is_b ? factors.b : factors.a;
     run.each_line(0, run.by[0].count, [&](const Run::Line& line) {
-      for (size_t i = 0; i < line.count; ++i)
-        to[line.index + i * line.step] = run.factor * numbers[line.stored_index + i * line.stored_step];
+      line.each([&](size_t at, size_t stored_at) { to[at] = run.factor * numbers[stored_at]; });
     });
   }
   return factors;

@@ -83,6 +83,15 @@ class Adapter {
       size_t index = 0, step = 1;
       size_t stored_index = 0, stored_step = 1;
       size_t count = 1;
+
+      // Calls f(at, stored_at) for each of the numbers.
+      template <class F>
+      void each(const F& f) const {
+        if (step == 1 && stored_step == 1)  // compilers make vectors of this one
+          for (size_t i = 0; i < count; ++i) f(index + i, stored_index + i);
+        else
+          for (size_t i = 0; i < count; ++i) f(index + i * step, stored_index + i * stored_step);
+      }
     };
     // Calls f(const Line&) for the numbers whose i is from `first` to `end` - 1.
     template <class F>

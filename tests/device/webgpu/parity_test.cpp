@@ -59,6 +59,7 @@ std::vector<ParityParam> params_of(const ParityDevice& device, std::initializer_
 std::vector<ParityParam> small_workgroups() {
   return params_of({"webgpu_16k", device_as_gpu<16384>, kFast}, {"experts", "delta_rule_backward"});
 }
+// Training's tiles of a GPU. `make test-webgpu` runs them: some five minutes on lavapipe, half of it results alone.
 std::vector<ParityParam> large_workgroups() {
   return params_of({"webgpu_32k", device_as_gpu<32768>, kFast},
                    {"linear_transposed", "outer_sum", "expert_linear", "expert_linear_transposed", "expert_outer_sum",

@@ -111,10 +111,10 @@ Format device_format(Format stored, bool in_parts);
 struct WeightRows {
   uint32_t expert = 0, first = 0, count = 1;
 };
-// Packs rows, each into `row_words` words.
-// The same rows where they lie, or in `room`, if a row needs no packing; else null.
+// Rows that lie as the GPU has them, in the source or, read from a file, in `room`. Null if they must be packed.
 const std::byte* packed_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words,
                                     std::vector<std::byte>& room);
+// Packs rows, each into `row_words` words.
 void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64_t row_words, uint32_t* words);
 // The decoder of a weight in the binding of that name, or in another one. at_begin: the code-book and the rows stand at
 // the begin of the binding. anywhere: the kernel calls ${w}_begin_at(word) before it decodes.

@@ -14,14 +14,7 @@ namespace {
 
 constexpr uint32_t kPart = 512;  // rows of a weight with few columns, over which a workgroup sums
 
-// All tiles of rows() by COLUMNS results.
-constexpr const char* kJobOfRows = R"(
-fn job_of(group: u32) -> Job {
-  let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
-  return Job(group / blocks * TILE_ROWS, rows(), group % blocks * TILE_COLUMNS, COLUMNS, 0u, p.depth, 0u);
-}
-)";
-// Likewise, of sums over parts of the depth.
+// All tiles of rows() by COLUMNS results, of PARTS sums over PART rows of the weight each.
 constexpr const char* kJobOfParts = R"(
 fn job_of(group: u32) -> Job {
   let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
@@ -30,7 +23,7 @@ fn job_of(group: u32) -> Job {
              min((part + 1u) * PART, p.depth), part);
 }
 )";
-// Likewise, of sums over the rows of another value.
+// All tiles of rows() by COLUMNS results, sums over the rows of another value.
 constexpr const char* kJobOverRows = R"(
 fn job_of(group: u32) -> Job {
   let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
@@ -179,7 +172,7 @@ void Emitter::emit(const LinearTransposed& op) {
     kernel.bindings = {memory(), weight("w", op.weight, tile)};
     kernel.snippets = {decoder(op.weight, "w")};
     use_tiled_product(kernel, adapter_, product);
-    kernel.snippets.emplace_back(parts == 1 ? kJobOfRows : kJobOfParts);
+    kernel.snippets.emplace_back(kJobOfParts);
     kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + p.first + k); }
 fn weight_row(job: Job, k: u32) -> u32 { return k; }

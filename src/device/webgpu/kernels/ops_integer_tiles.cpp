@@ -29,7 +29,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
-// The word at which COLUMNS scales for each part begin follows their bytes: a part's columns are neighbours in both.
+// Columns as integers in `memory`: for each part of 16 rows the four words of each column, and behind all parts for
+// each part the scale of each column.
 constexpr const char* kColumnsAt = R"(
 fn bytes_at(part: u32, column: u32) -> u32 { return p.weights + (part * p.outputs + column) * 4u; }
 fn scale_at(part: u32, column: u32) -> u32 { return p.weights + (PARTS_OF_ALL * 4u + part) * p.outputs + column; }
