@@ -18,7 +18,7 @@ export CCACHE_NOHASHDIR := 1
 CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
-.PHONY: help run run-web train-demo test test-programs test-clients test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
+.PHONY: help run run-web train-demo test test-programs test-clients test-goldens test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
         test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
 
 # What follows "##" behind a target is its line here.
@@ -78,6 +78,10 @@ test-programs: test-deps
 test-clients: test-programs
 	tests/serve/clients/run.sh build/release/sluice
 
+# All goldens, also the full set and all formats, at every SIMD level of this machine: ten minutes.
+test-goldens: test-programs
+	SLUICE_EVERY_LEVEL=1 build/release/app_test --gtest_filter='Goldens*'
+
 # All of the WebGPU device's tests, and the one-answer list for all families: an hour where there is no GPU.
 test-webgpu: test-programs
 	build/release/webgpu_test
@@ -111,6 +115,7 @@ timed-%:
 
 # What takes long, before a release: docs/testing.md lists it.
 check-long: check-deps ## what takes long, before a release
+	+@$(TIMED) "test-goldens" $(MAKE_) test-goldens
 	+@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
 	+@$(TIMED) "test-chromium" $(MAKE_) test-chromium
 	+@$(TIMED) "check-neon" $(MAKE_) check-neon

@@ -25,14 +25,12 @@ namespace sluice {
 //   tokenizer_of  the model whose tokenizer files it uses; "": it has its own
 //   golden        in one arithmetic: cases that verify holds from any file (held), cases that also need the model's
 //                 towers (towers; files without towers do not run them), and cases that it never runs (not_run)
-//   every_level   the full set's golden runs at every SIMD level
 //   peer          what the comparison with llama.cpp allows (tests/peer/models.mjs)
 struct SmallModel {
   std::string name, family, format;
   bool weights_here = false, experts = false, draft_head = false;
   std::string chat, tokenizer_of;
   int64_t golden_held = 0, golden_towers = 0, golden_not_run = 0;
-  bool every_level = false;
 };
 
 inline const std::vector<SmallModel>& small_models() {
@@ -57,8 +55,7 @@ inline const std::vector<SmallModel>& small_models() {
                         .tokenizer_of = text("tokenizer_of"),
                         .golden_held = golden.find("held")->as_integer(),
                         .golden_towers = golden.find("towers")->as_integer(),
-                        .golden_not_run = golden.find("not_run")->as_integer(),
-                        .every_level = one.find("every_level")->as_bool()});
+                        .golden_not_run = golden.find("not_run")->as_integer()});
     }
     return models;
   }();

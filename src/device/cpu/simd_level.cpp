@@ -18,7 +18,10 @@ namespace cpu {
 namespace {
 
 // Every kind of processor knows all names. Levels of other kinds have no kernels.
-#if defined(__x86_64__)
+#if defined(SLUICE_AVX2_ONLY)
+constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = nullptr, *kAvx512Vnni = nullptr, *kAmx = nullptr;
+constexpr const Bf16Kernels *kAvx512Bf16 = nullptr, *kAmxBf16 = nullptr;
+#elif defined(__x86_64__)
 constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = &kAvx512Kernels, *kAvx512Vnni = &kAvx512VnniKernels,
                         *kAmx = &kAmxKernels;
 constexpr const Bf16Kernels *kAvx512Bf16 = &kAvx512Bf16Kernels, *kAmxBf16 = &kAmxBf16Kernels;

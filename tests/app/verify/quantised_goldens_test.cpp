@@ -20,7 +20,7 @@ Json verified(const std::string& file, const std::string& model, const char* ari
   if (folder.empty()) return {};
   const ProgramResult result =
       run_sluice({"verify", cat(folder, "/peer/", file), "--golden", cat(folder, "/", model, "/golden.json"),
-                  "--arithmetic", arithmetic, "--json"});
+                  "--arithmetic", arithmetic, "--json", "--threads", "1"});
   EXPECT_EQ(result.status, 0) << result.err << result.out;
   const Result<Json> json = parse_json(result.out, "verify --json");
   EXPECT_TRUE(json) << result.err;
