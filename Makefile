@@ -18,7 +18,7 @@ export CCACHE_NOHASHDIR := 1
 CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
-.PHONY: help run run-web train-demo test test-programs test-clients test-goldens test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
+.PHONY: help run run-web train-demo test test-programs test-clients test-levels test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
         test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
 
 # What follows "##" behind a target is its line here.
@@ -78,8 +78,10 @@ test-programs: test-deps
 test-clients: test-programs
 	tests/serve/clients/run.sh build/release/sluice
 
-# All goldens, also the full set and all formats, at every SIMD level of this machine: ten minutes.
-test-goldens: test-programs
+# All cases of all devices but WebGPU; all goldens, also the full set and all formats, at every SIMD level of this machine:
+# ten minutes.
+test-levels: test-programs
+	build/release/device_test
 	SLUICE_EVERY_LEVEL=1 build/release/app_test --gtest_filter='Goldens*'
 
 # All of the WebGPU device's tests, and the one-answer list for all families: an hour where there is no GPU.
@@ -115,7 +117,7 @@ timed-%:
 
 # What takes long, before a release: docs/testing.md lists it.
 check-long: check-deps ## what takes long, before a release
-	+@$(TIMED) "test-goldens" $(MAKE_) test-goldens
+	+@$(TIMED) "test-levels" $(MAKE_) test-levels
 	+@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
 	+@$(TIMED) "test-chromium" $(MAKE_) test-chromium
 	+@$(TIMED) "check-neon" $(MAKE_) check-neon
@@ -157,11 +159,11 @@ check-asan: check-deps
 	$(QUICK) --test-dir build/asan
 	tests/serve/faults/run.sh build/asan/sluice 300 1
 
-# Only what runs on several threads: the pool, the CPU device, the engine.
+# Only what runs on several threads: the pool, the CPU device, the engine. The server needs twice as much compiled.
 check-tsan: check-deps
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test
-	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
+	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test
+	$(QUICK) --test-dir build/tsan -R '^(base|device|engine)_[0-9]'
 
 check-fuzz: check-deps
 	cmake --preset asan
@@ -179,7 +181,8 @@ check-faults-long: check-deps
 	cmake --build build/asan -j $(JOBS) --target sluice
 	tests/serve/faults/run.sh build/asan/sluice 10000
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target sluice
+	cmake --build build/tsan -j $(JOBS) --target sluice one_answer_test serve_test
+	$(QUICK) --test-dir build/tsan -R '^(one_answer|serve)_[0-9]'
 	tests/serve/faults/run.sh build/tsan/sluice 10000
 
 # src/ less files, threads and sockets as a page loads it, and the goldens there.
