@@ -165,15 +165,16 @@ check-tsan: check-deps
 	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test
 	$(QUICK) --test-dir build/tsan -R '^(base|device|engine)_[0-9]'
 
+# Kept inputs, and some seconds without coverage; check-fuzz-long has it.
 check-fuzz: check-deps
 	cmake --preset asan
 	cmake --build build/asan -j $(JOBS)
 	tools/fuzz.sh build/asan 30
 
 check-fuzz-long: check-deps
-	cmake --preset asan
-	cmake --build build/asan -j $(JOBS)
-	tools/fuzz.sh build/asan 3600
+	cmake --preset fuzz
+	cmake --build build/fuzz -j $(JOBS)
+	tools/fuzz.sh build/fuzz 3600
 
 # The server under 10,000 clients that misbehave, with either sanitizer. Each run prints its seed.
 check-faults-long: check-deps

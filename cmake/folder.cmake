@@ -30,7 +30,7 @@ function(sluice_folder name)
       target_compile_options(sluice_${name} PRIVATE -O0)
     endif()
     # Coverage for the fuzzer where files are read; kernels would only be slower for it.
-    if(SLUICE_FUZZ AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(device|app)")
+    if(SLUICE_COVERAGE AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(device|app)")
       target_compile_options(sluice_${name} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
   else()
