@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Checks the includes of src/ against tools/include_table.txt: a folder may include only the folders in its line, and if
-the table lists public headers of a folder, other folders may include only these."""
+the table lists public headers of a folder, other folders may include only these. No two headers of src/ and tests/ may
+define a type of the same name in the same namespace: the linker would join their functions without a word (the one
+definition rule), and an unoptimised program calls the wrong ones."""
 
 import pathlib
 import re
@@ -10,6 +12,33 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 TABLE = ROOT / "tools" / "include_table.txt"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
+TYPE = re.compile(r"^(?:class|struct|enum class|enum) (\w+)(?![\w:]{2})\b[^;]*$")
+
+
+def types_of(header):
+    """The types, with their namespaces, that a header defines; templates are left out."""
+    spaces, before = [], ""
+    for line in header.read_text().splitlines():
+        if found := NAMESPACE.match(line):
+            spaces.append(found[1])
+        elif line.startswith("}  // namespace"):
+            spaces.pop()
+        elif (found := TYPE.match(line)) and not before.startswith("template"):
+            yield "::".join([*spaces, found[1]])
+        before = line
+
+
+def twice_defined():
+    places = {}
+    for header in sorted([*SRC.rglob("*.h"), *(ROOT / "tests").rglob("*.h")]):
+        for name in types_of(header):
+            places.setdefault(name, []).append(header.relative_to(ROOT).as_posix())
+    for name, headers in places.items():
+        if len(headers) > 1:
+            yield f"{name} is defined in {' and '.join(headers)}: want another name for one of them"
 
 
 class Table:
@@ -66,7 +95,7 @@ def faults_of(source, table):
 def main():
     table = Table(TABLE.read_text())
     sources = sorted(path for path in SRC.rglob("*") if path.suffix in (".h", ".cpp", ".inc"))
-    faults = [fault for source in sources for fault in faults_of(source, table)]
+    faults = [fault for source in sources for fault in faults_of(source, table)] + list(twice_defined())
     for fault in faults:
         print(fault, file=sys.stderr)
     print(f"includes: {len(sources)} files, {len(faults)} faults")

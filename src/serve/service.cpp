@@ -171,7 +171,7 @@ const Service::Route* Service::find_route(std::string_view method, std::string_v
   return nullptr;
 }
 
-const PageFile* Service::find_page(const ServerRequest& request) const {
+const SiteFile* Service::find_page(const ServerRequest& request) const {
   if (settings_.page == nullptr || (request.method != "GET" && request.method != "HEAD")) return nullptr;
   const std::string* accept = request.header("accept");
   if (request.path == "/" && (accept == nullptr || accept->find("text/html") == std::string::npos)) return nullptr;
@@ -231,7 +231,7 @@ void Service::handle(std::shared_ptr<Exchange> exchange) {
                                                     {"access-control-allow-methods", kMethods},
                                                     {"access-control-allow-headers", "*, authorization"},
                                                     {"access-control-max-age", "600"}}});
-  if (const PageFile* file = find_page(request)) return reply(*exchange, page_reply(*file, request));
+  if (const SiteFile* file = find_page(request)) return reply(*exchange, page_reply(*file, request));
   bool known_path = false;
   const Route* route = find_route(request.method, request.path, &known_path);
   if (route != nullptr) return (this->*route->handle)(exchange, *route);

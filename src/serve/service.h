@@ -23,9 +23,9 @@
 #include "serve/media_fetcher.h"
 #include "serve/metrics.h"
 #include "serve/model_shelf.h"
-#include "serve/page_files.h"
 #include "serve/request_memory.h"
 #include "serve/served_model.h"
+#include "serve/site_files.h"
 #include "serve/store/store_routes.h"
 
 namespace sluice {
@@ -43,7 +43,7 @@ class Service final : public HttpHandler {
     AccessRules access;
     std::string version;                         // of the program
     std::function<void(const HttpRecord&)> log;  // may be empty
-    const PageFiles* page = nullptr;             // a web page beside the APIs; outlives the service. Null: none
+    const SiteFiles* page = nullptr;             // a web page beside the APIs; outlives the service. Null: none
     uint32_t threads = 2;                        // that read requests
     RequestMemory* memory = nullptr;             // for requests; null: it is not counted
     ModelStore* store = nullptr;                 // that clients may change; null: they may not
@@ -81,7 +81,7 @@ class Service final : public HttpHandler {
   using Then = void (Service::*)(const std::shared_ptr<Exchange>&, Prepared);
 
   // Null: the request is none for the page. Browsers alone get it at "/", where others ask whether a server runs.
-  const PageFile* find_page(const ServerRequest& request) const;
+  const SiteFile* find_page(const ServerRequest& request) const;
   static const Route* find_route(std::string_view method, std::string_view path, bool* known_path);
   static void reply(Exchange& exchange, const Json& body);
   static void refuse(Exchange& exchange, EarlyStream* begun, const Refusal& refusal);  // null: has not begun

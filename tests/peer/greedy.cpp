@@ -37,7 +37,7 @@ Result<Json> greedy_tokens(const std::string& path, const std::string& golden_pa
     GoldenCase prompt = one;
     prompt.perplexity.reset();  // no logits are wanted
     prompt.positions.clear();
-    TRY(const CaseRun run, run_case(*engine, prompt, {}, adapters, model.facts().vocabulary));
+    TRY(const GoldenRun run, run_case(*engine, prompt, {}, adapters, model.facts().vocabulary));
     Json::Array tokens;
     for (const int32_t token : run.greedy) tokens.emplace_back(int64_t{token});
     out.add(one.name, std::move(tokens));

@@ -34,7 +34,7 @@ struct TestServerSetup {
   AccessRules access = {};
   std::vector<std::string> hosts = {"127.0.0.1"};  // listens there, on a free port of each
   std::string unix_path = {};                      // listens there in place of a port
-  const PageFiles* page = nullptr;
+  const SiteFiles* page = nullptr;
   ModelStore* store = nullptr;  // that clients may change
   const MediaFetcher* fetcher = nullptr;
   uint64_t request_bytes = 128 << 20;  // of memory for requests

@@ -22,9 +22,9 @@
 #include "serve/answer_queue.h"
 #include "serve/http/http_server.h"
 #include "serve/model_shelf.h"
-#include "serve/page_files.h"
 #include "serve/request_memory.h"
 #include "serve/service.h"
+#include "serve/site_files.h"
 
 namespace sluice {
 namespace {
@@ -213,11 +213,11 @@ void watch_states(HttpServer& server, const Loaders& loaders, Console& console) 
 }
 
 // That of --page, else the one that make install has put into share/, if any.
-Result<PageFiles> page_files(const Arguments& arguments) {
-  if (arguments.text("--page") == kNoPage) return PageFiles();
-  if (arguments.given("--page")) return PageFiles::read(arguments.text("--page"));
+Result<SiteFiles> page_files(const Arguments& arguments) {
+  if (arguments.text("--page") == kNoPage) return SiteFiles();
+  if (arguments.given("--page")) return SiteFiles::read(arguments.text("--page"));
   const std::string installed = installed_folder("web");
-  return path_kind(installed) == PathKind::directory ? PageFiles::read(installed) : PageFiles();
+  return path_kind(installed) == PathKind::directory ? SiteFiles::read(installed) : SiteFiles();
 }
 
 ServedStore::Setup store_setup(const Arguments& arguments, const Loaders& loaders) {
@@ -231,7 +231,7 @@ ServedStore::Setup store_setup(const Arguments& arguments, const Loaders& loader
 Result<int> serve(const Arguments& arguments, Console& console) {
   TRY(AccessRules rules, access_rules(arguments));
   TRY(const std::vector<HttpPlace> wanted_places, places(arguments, rules));
-  TRY(const PageFiles page, page_files(arguments));
+  TRY(const SiteFiles page, page_files(arguments));
   TRY(const std::unique_ptr<UrlFetcher> fetcher, UrlFetcher::create(arguments.all("--allow-urls")));
   TRY(const std::vector<WantedModel> wanted, all_models(arguments, console));
   TRY(Machine machine, open_machine(arguments, [&] { return needs_of_all(wanted); }, console));

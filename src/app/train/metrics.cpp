@@ -16,9 +16,9 @@ std::string format_time(double seconds) {
   return cat(static_cast<int64_t>(std::ceil(seconds / 3600)), " h");
 }
 
-Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64_t steps_done) {
+Result<std::unique_ptr<TrainingMetrics>> TrainingMetrics::open(const std::string& folder, uint64_t steps_done) {
   TRY_STATUS(make_folders(folder));
-  std::unique_ptr<Metrics> metrics(new Metrics(join_path(folder, "metrics.jsonl")));
+  std::unique_ptr<TrainingMetrics> metrics(new TrainingMetrics(join_path(folder, "metrics.jsonl")));
   if (path_kind(metrics->path_) != PathKind::file) return metrics;
   TRY(const std::string text, read_file(metrics->path_, kMaxDocumentBytes));
   std::string kept;
@@ -33,7 +33,7 @@ Result<std::unique_ptr<Metrics>> Metrics::open(const std::string& folder, uint64
   return metrics;
 }
 
-void Metrics::remember(const Json& line) {
+void TrainingMetrics::remember(const Json& line) {
   const auto number = [&](const char* name) {
     const Json* found = line.find(name);
     return found != nullptr && found->is_number() ? std::optional(found->as_number()) : std::nullopt;
@@ -46,7 +46,7 @@ void Metrics::remember(const Json& line) {
                      .held_out_loss = number("held_out_loss")});
 }
 
-double Metrics::last_loss() const {
+double TrainingMetrics::last_loss() const {
   for (size_t i = points_.size(); i-- > 0;)
     if (points_[i].loss) return *points_[i].loss;
   return 0;
@@ -60,12 +60,12 @@ Status append_to_file(const std::string& path, const std::string& bytes) {
   return {};
 }
 
-Status Metrics::add(const Json& line) {
+Status TrainingMetrics::add(const Json& line) {
   remember(line);
   return append_to_file(path_, write_json(line) + "\n");
 }
 
-Status Metrics::step(const StepReport& report) {
+Status TrainingMetrics::step(const StepReport& report) {
   tokens_ += report.tokens;
   ++steps_;
   Json line = Json::Object{{"step", static_cast<int64_t>(report.step)},
@@ -78,21 +78,21 @@ Status Metrics::step(const StepReport& report) {
   return add(line);
 }
 
-Status Metrics::held_out(uint64_t step, double loss) {
+Status TrainingMetrics::held_out(uint64_t step, double loss) {
   return add(Json::Object{{"step", static_cast<int64_t>(step)}, {"held_out_loss", loss}});
 }
 
-Status Metrics::sample(uint64_t step, const std::string& question, const std::string& answer) {
+Status TrainingMetrics::sample(uint64_t step, const std::string& question, const std::string& answer) {
   return add(Json::Object{{"step", static_cast<int64_t>(step)}, {"sample", question}, {"answer", answer}});
 }
 
-double Metrics::seconds() const {
+double TrainingMetrics::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
 }
 
-double Metrics::tokens_per_second() const { return static_cast<double>(tokens_) / std::max(seconds(), 1e-6); }
+double TrainingMetrics::tokens_per_second() const { return static_cast<double>(tokens_) / std::max(seconds(), 1e-6); }
 
-std::string Metrics::time_left(uint64_t steps) const {
+std::string TrainingMetrics::time_left(uint64_t steps) const {
   const double left = steps_ == 0 ? 0 : seconds() / static_cast<double>(steps_) * static_cast<double>(steps);
   return format_time(left) + " left";
 }

@@ -24,10 +24,10 @@ struct MetricsPoint {
 // Writes behind the file's end.
 Status append_to_file(const std::string& path, const std::string& bytes);
 
-class Metrics {
+class TrainingMetrics {
  public:
   // Lines of steps behind `steps_done` are left out of a file that is there already.
-  static Result<std::unique_ptr<Metrics>> open(const std::string& folder, uint64_t steps_done);
+  static Result<std::unique_ptr<TrainingMetrics>> open(const std::string& folder, uint64_t steps_done);
 
   Status step(const StepReport& report);
   Status held_out(uint64_t step, double loss);
@@ -40,7 +40,7 @@ class Metrics {
   std::string time_left(uint64_t steps) const;  // "3 min left"
 
  private:
-  explicit Metrics(std::string path) : path_(std::move(path)), began_(std::chrono::steady_clock::now()) {}
+  explicit TrainingMetrics(std::string path) : path_(std::move(path)), began_(std::chrono::steady_clock::now()) {}
   Status add(const Json& line);
   void remember(const Json& line);
   double seconds() const;

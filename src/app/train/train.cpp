@@ -174,7 +174,7 @@ class Training {
 
   Status resume() {
     TRY_STATUS(checkpoints_.load_newest(*trainer_));
-    TRY(metrics_, Metrics::open(out_, trainer_->steps_done()));
+    TRY(metrics_, TrainingMetrics::open(out_, trainer_->steps_done()));
     for (const MetricsPoint& point : metrics_->points())
       if (point.held_out_loss) consider(*point.held_out_loss);
     if (arguments_.flag("--tensorboard")) {
@@ -300,7 +300,7 @@ class Training {
   std::unique_ptr<TrainedFactors> factors_;
   std::unique_ptr<Samples> samples_;  // null without --sample
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<TrainingMetrics> metrics_;
   std::optional<EventFile> events_;
   std::optional<double> best_;  // of the losses of held-out examples
   uint64_t worse_ = 0;          // evaluations since then

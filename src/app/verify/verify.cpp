@@ -113,7 +113,7 @@ class Verifier {
     if (golden_case.kind == kTrainingKind) return run_training(golden_case);
     const uint32_t vocabulary = model_.facts().vocabulary;
     TRY(const CaseMedia media, open_case_media(model_, golden_, golden_case, pictures_));
-    TRY(const CaseRun ours, run_case(*engine_, golden_case, media, adapters_of(golden_case), vocabulary));
+    TRY(const GoldenRun ours, run_case(*engine_, golden_case, media, adapters_of(golden_case), vocabulary));
     TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
     std::optional<Judgement> reference;
     if (needs_reference(golden_case))

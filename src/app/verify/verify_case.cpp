@@ -86,8 +86,8 @@ void hold_perplexity(CaseReport& report, const Bars& bars) {
 
 }  // namespace
 
-Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media,
-                         const AdapterSum& adapters, uint32_t vocabulary) {
+Result<GoldenRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media,
+                           const AdapterSum& adapters, uint32_t vocabulary) {
   TRY_STATUS(check_tokens(golden_case, vocabulary));
   WantedRows wanted = wanted_rows(golden_case);
   Session session(engine);
@@ -99,7 +99,7 @@ Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const Ca
   request.adapters = adapters;
   TRY_STATUS(show_media(media, engine, request));
   TRY(Answer answer, session.run(std::move(request)));
-  CaseRun run;
+  GoldenRun run;
   take_rows(golden_case, wanted, std::move(answer.logits), vocabulary, run.rows, run.perplexity);
   for (const SampleResult& token : answer.tokens) run.greedy.push_back(token.token);
   return run;
@@ -116,7 +116,7 @@ Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden
 }
 
 Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, const CaseMedia& media,
-                                     const AdapterSum& adapters, uint32_t vocabulary, const CaseRun& ours) {
+                                     const AdapterSum& adapters, uint32_t vocabulary, const GoldenRun& ours) {
   const WantedRows wanted = wanted_rows(golden_case);
   const size_t tokens = golden_case.input_ids.size();
   Request request;
@@ -162,7 +162,7 @@ Result<Trace> golden_values(const Golden& golden, const GoldenCase& golden_case)
   return values;
 }
 
-CaseReport report_case(const GoldenCase& golden_case, const CaseRun& ours, const Judgement& golden,
+CaseReport report_case(const GoldenCase& golden_case, const GoldenRun& ours, const Judgement& golden,
                        const Judgement* reference, uint32_t vocabulary, const Bars& bars) {
   const Judgement& judge = reference != nullptr ? *reference : golden;
   CaseReport report;

@@ -18,14 +18,14 @@
 namespace sluice {
 
 // The engine's results for a case: logits at its positions, the greedy tokens after it, and its perplexity if wanted.
-struct CaseRun {
+struct GoldenRun {
   std::vector<float> rows;
   std::vector<int32_t> greedy;
   std::optional<double> perplexity;
 };
 // The production variant: the same program that answers users.
-Result<CaseRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media,
-                         const AdapterSum& adapters, uint32_t vocabulary);
+Result<GoldenRun> run_case(Engine& engine, const GoldenCase& golden_case, const CaseMedia& media,
+                           const AdapterSum& adapters, uint32_t vocabulary);
 
 // The wanted results of a case.
 struct Judgement {
@@ -37,7 +37,7 @@ struct Judgement {
 Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden_case, uint32_t vocabulary);
 // `reference` follows our greedy tokens. Up to the first difference they are its own.
 Result<Judgement> judge_by_reference(Engine& reference, const GoldenCase& golden_case, const CaseMedia& media,
-                                     const AdapterSum& adapters, uint32_t vocabulary, const CaseRun& ours);
+                                     const AdapterSum& adapters, uint32_t vocabulary, const GoldenRun& ours);
 // The golden's named intermediates; empty if it has none.
 Result<Trace> golden_values(const Golden& golden, const GoldenCase& golden_case);
 
@@ -55,7 +55,7 @@ struct CaseReport {
 };
 
 // Fills and judges everything but `trace` and the results of chat cases.
-CaseReport report_case(const GoldenCase& golden_case, const CaseRun& ours, const Judgement& golden,
+CaseReport report_case(const GoldenCase& golden_case, const GoldenRun& ours, const Judgement& golden,
                        const Judgement* reference, uint32_t vocabulary, const Bars& bars);
 void report_trace(CaseReport& report, TraceErrors errors, const Bars& bars);
 

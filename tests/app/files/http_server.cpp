@@ -15,8 +15,8 @@
 namespace sluice {
 namespace {
 
-ServerRequest parse_request(const std::string& text) {
-  ServerRequest request;
+LocalRequest parse_request(const std::string& text) {
+  LocalRequest request;
   const std::vector<std::string> lines = split(text, '\n');
   request.path = split(lines[0], ' ').at(1);
   for (const std::string& line : lines) {
@@ -57,7 +57,7 @@ bool has_left(int connection) {
 
 }  // namespace
 
-HttpServer::HttpServer(Answer answer) : answer_(std::move(answer)) {
+LocalServer::LocalServer(Answer answer) : answer_(std::move(answer)) {
   listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -70,7 +70,7 @@ HttpServer::HttpServer(Answer answer) : answer_(std::move(answer)) {
   thread_ = std::thread([this] { serve(); });
 }
 
-HttpServer::~HttpServer() {
+LocalServer::~LocalServer() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -81,14 +81,14 @@ HttpServer::~HttpServer() {
   ::close(listener_);
 }
 
-std::string HttpServer::host() const { return cat("127.0.0.1:", port_); }
+std::string LocalServer::host() const { return cat("127.0.0.1:", port_); }
 
-std::vector<ServerRequest> HttpServer::requests() const {
+std::vector<LocalRequest> LocalServer::requests() const {
   const std::lock_guard lock(mutex_);
   return requests_;
 }
 
-void HttpServer::serve() {
+void LocalServer::serve() {
   while (true) {
     const int connection = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) return;
@@ -97,15 +97,15 @@ void HttpServer::serve() {
   }
 }
 
-void HttpServer::talk(int connection) {
+void LocalServer::talk(int connection) {
   const std::string text = receive_request(connection);
   if (text.empty()) return;
-  const ServerRequest request = parse_request(text);
+  const LocalRequest request = parse_request(text);
   {
     const std::lock_guard lock(mutex_);
     requests_.push_back(request);
   }
-  const ServerReply reply = answer_(request);
+  const LocalReply reply = answer_(request);
   const int64_t said = reply.said_bytes < 0 ? static_cast<int64_t>(reply.body.size()) : reply.said_bytes;
   std::string head = cat("HTTP/1.1 ", reply.status, " x\r\nConnection: close\r\nContent-Length: ", said, "\r\n");
   for (const std::string& header : reply.headers) head += header + "\r\n";
@@ -115,8 +115,8 @@ void HttpServer::talk(int connection) {
   while (reply.stalls && !has_left(connection) && !wake_.wait_for(lock, kLook, [&] { return stopping_; })) continue;
 }
 
-ServerReply file_reply(const ServerRequest& request, const std::string& content, const std::string& etag) {
-  ServerReply reply;
+LocalReply file_reply(const LocalRequest& request, const std::string& content, const std::string& etag) {
+  LocalReply reply;
   reply.headers = {"ETag: " + etag};
   reply.body = content;
   const auto range = request.headers.find("range");

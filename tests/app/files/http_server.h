@@ -13,12 +13,12 @@
 
 namespace sluice {
 
-struct ServerRequest {
+struct LocalRequest {
   std::string path;
   std::map<std::string, std::string> headers;  // names in lower case
 };
 
-struct ServerReply {
+struct LocalReply {
   int status = 200;
   std::vector<std::string> headers;
   std::string body;
@@ -27,17 +27,17 @@ struct ServerReply {
   bool stalls = false;           // then keeps the connection open in silence, until the client leaves
 };
 
-class HttpServer {
+class LocalServer {
  public:
-  using Answer = std::function<ServerReply(const ServerRequest&)>;
-  explicit HttpServer(Answer answer);
-  ~HttpServer();
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
+  using Answer = std::function<LocalReply(const LocalRequest&)>;
+  explicit LocalServer(Answer answer);
+  ~LocalServer();
+  LocalServer(const LocalServer&) = delete;
+  LocalServer& operator=(const LocalServer&) = delete;
 
   std::string host() const;  // "127.0.0.1:40001"
   std::string url(const std::string& path) const { return "http://" + host() + path; }
-  std::vector<ServerRequest> requests() const;  // so far
+  std::vector<LocalRequest> requests() const;  // so far
 
  private:
   void serve();
@@ -49,11 +49,11 @@ class HttpServer {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::vector<ServerRequest> requests_;
+  std::vector<LocalRequest> requests_;
   std::thread thread_;
 };
 
 // A file as well-behaved servers give it: with an ETag, and ranges when they are asked for and If-Range fits.
-ServerReply file_reply(const ServerRequest& request, const std::string& content, const std::string& etag);
+LocalReply file_reply(const LocalRequest& request, const std::string& content, const std::string& etag);
 
 }  // namespace sluice

@@ -16,14 +16,14 @@ std::string OllamaRegistry::hex_of(std::string_view content) {
 
 OllamaRegistry::OllamaRegistry()
     : model_(*read_file(SLUICE_TEST_DATA "/peer/gemma4_moe-bf16.gguf", 1 << 24)),
-      server_([this](const ServerRequest& asked) { return answer(asked); }) {
+      server_([this](const LocalRequest& asked) { return answer(asked); }) {
   setenv("no_proxy", "127.0.0.1", 1);
 }
 
-ServerReply OllamaRegistry::answer(const ServerRequest& asked) {
+LocalReply OllamaRegistry::answer(const LocalRequest& asked) {
   const auto found = served_.find(asked.path);
   if (found == served_.end()) return {404, {}, ""};
-  ServerReply reply = file_reply(asked, found->second, '"' + hex_of(found->second) + '"');
+  LocalReply reply = file_reply(asked, found->second, '"' + hex_of(found->second) + '"');
   const auto cut = cut_.find(asked.path);
   if (cut != cut_.end()) {
     reply.sent_bytes = cut->second;

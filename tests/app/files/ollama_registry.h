@@ -26,10 +26,10 @@ class OllamaRegistry {
   std::map<std::string, size_t> cut_;  // paths whose next reply stops after so many bytes
   bool stalls_ = false;                // then keeps the connection open
   const std::string model_;
-  HttpServer server_;
+  LocalServer server_;
 
  private:
-  ServerReply answer(const ServerRequest& asked);
+  LocalReply answer(const LocalRequest& asked);
 };
 
 }  // namespace sluice

@@ -291,7 +291,7 @@ TEST_F(PlacesCli, InspectJsonHasTheDocumentedMembers) {
 }
 
 TEST_F(PlacesCli, PullSaysWhatItFetched) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, model_, "\"one\""); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, model_, "\"one\""); });
   const ProgramResult result =
       run_sluice({"pull", server.url("/tiny.gguf"), "--to", folder_.path("new"), "--sha256", hex_of(model_)});
   EXPECT_EQ(result.status, 0) << result.err;
@@ -304,7 +304,7 @@ TEST_F(PlacesCli, PullSaysWhatItFetched) {
 }
 
 TEST_F(PlacesCli, AFailedPullIsASentence) {
-  const HttpServer server([](const ServerRequest&) { return ServerReply{404, {}, ""}; });
+  const LocalServer server([](const LocalRequest&) { return LocalReply{404, {}, ""}; });
   const ProgramResult result = run_sluice({"pull", server.url("/m.gguf"), "--to", folder_.path()});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.err, "sluice: " + server.url("/m.gguf") + ": not on the server (status 404)\n");

@@ -34,8 +34,8 @@ std::string hex_of(std::string_view content) {
 class PullHub : public testing::Test {
  protected:
   PullHub()
-      : files_([this](const ServerRequest& asked) { return answer_file(asked); }),
-        hub_([this](const ServerRequest& asked) { return answer(asked); }),
+      : files_([this](const LocalRequest& asked) { return answer_file(asked); }),
+        hub_([this](const LocalRequest& asked) { return answer(asked); }),
         cache_(folder_.path("hub")),
         model_(*read_file(SLUICE_TEST_DATA "/peer/gemma4_moe-bf16.gguf", 1 << 24)) {
     setenv("no_proxy", "127.0.0.1", 1);
@@ -59,7 +59,7 @@ class PullHub : public testing::Test {
     }
     return out + "]}";
   }
-  ServerReply answer(const ServerRequest& asked) {
+  LocalReply answer(const LocalRequest& asked) {
     if (!token_.empty()) {
       const auto given = asked.headers.find("authorization");
       if (given == asked.headers.end() || given->second != "Bearer " + token_) return {401, {}, ""};
@@ -73,10 +73,10 @@ class PullHub : public testing::Test {
     if (!starts_with(asked.path, prefix)) return {404, {}, ""};
     return {302, {"Location: " + files_.url("/" + asked.path.substr(prefix.size()))}, ""};
   }
-  ServerReply answer_file(const ServerRequest& asked) {
+  LocalReply answer_file(const LocalRequest& asked) {
     const auto found = repository_.find(asked.path.substr(1));
     if (found == repository_.end()) return {404, {}, ""};
-    ServerReply reply = file_reply(asked, found->second, '"' + hex_of(found->second) + '"');
+    LocalReply reply = file_reply(asked, found->second, '"' + hex_of(found->second) + '"');
     reply.sent_bytes = std::exchange(cut_, SIZE_MAX);
     if (lie_) reply.body[100] ^= 1;
     return reply;
@@ -99,7 +99,7 @@ class PullHub : public testing::Test {
   size_t cut_ = SIZE_MAX;                          // bytes after which the next file stops
   int busy_ = 0;                                   // replies of "too many requests"
   bool lie_ = false;                               // a byte of every file is wrong
-  HttpServer files_, hub_;
+  LocalServer files_, hub_;
   TemporaryFolder folder_;
   Console console_;
   const std::string cache_;
@@ -161,7 +161,7 @@ TEST_F(PullHub, AGatedRepositoryWantsAToken) {
   EXPECT_THAT(refusal(request()), HasSubstr("want a token of somebody who has accepted its terms"));
   setenv("HF_TOKEN", "hf_secret", 1);
   EXPECT_EQ(refusal(request()), "pulled");
-  for (const ServerRequest& asked : files_.requests()) EXPECT_FALSE(asked.headers.contains("authorization"));
+  for (const LocalRequest& asked : files_.requests()) EXPECT_FALSE(asked.headers.contains("authorization"));
   EXPECT_FALSE(files_.requests().empty());
 }
 

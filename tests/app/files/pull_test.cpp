@@ -53,9 +53,9 @@ class Pull : public testing::Test {
   std::string content(const std::string& name) const { return *read_file(folder_.path(name), 1 << 24); }
 
   // Stops after `sent` bytes once, then behaves.
-  HttpServer::Answer cut_once(size_t sent, std::string etag_before = kEtag, std::string etag_after = kEtag) {
-    return [this, sent, etag_before, etag_after](const ServerRequest& asked) {
-      ServerReply reply = file_reply(asked, content_, cut_ ? etag_after : etag_before);
+  LocalServer::Answer cut_once(size_t sent, std::string etag_before = kEtag, std::string etag_after = kEtag) {
+    return [this, sent, etag_before, etag_after](const LocalRequest& asked) {
+      LocalReply reply = file_reply(asked, content_, cut_ ? etag_after : etag_before);
       if (!cut_) reply.sent_bytes = sent;
       cut_ = true;
       return reply;
@@ -71,7 +71,7 @@ class Pull : public testing::Test {
 // ---- one file
 
 TEST_F(Pull, AFileComesWhole) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, content_, kEtag); });
   const Result<Pulled> pulled = pull_file(request(server.url("/models/m-Q4_0.gguf?download=true")), console_);
   ASSERT_TRUE(pulled.ok()) << pulled.error().text;
   EXPECT_EQ(pulled->path, folder_.path("m-Q4_0.gguf"));
@@ -83,13 +83,13 @@ TEST_F(Pull, AFileComesWhole) {
 }
 
 TEST_F(Pull, AnEmptyFileIsAFile) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, "", kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, "", kEtag); });
   EXPECT_EQ(refusal(request(server.url("/empty.bin"))), "pulled");
   EXPECT_THAT(files(), ElementsAre("empty.bin"));
 }
 
 TEST_F(Pull, TheDigestIsHeld) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, content_, kEtag); });
   PullRequest wanted = request(server.url("/m.gguf"));
   wanted.sha256 = hex_of("another file");
   EXPECT_EQ(refusal(wanted),
@@ -100,7 +100,7 @@ TEST_F(Pull, TheDigestIsHeld) {
 }
 
 TEST_F(Pull, ACutDownloadGoesOnWhereItStopped) {
-  const HttpServer server(cut_once(100'000));
+  const LocalServer server(cut_once(100'000));
   const PullRequest wanted = request(server.url("/m.gguf"));
   EXPECT_EQ(refusal(wanted), wanted.url +
                                  ": the connection ends before the file does (100.0 kB are kept: the same command goes "
@@ -118,7 +118,7 @@ TEST_F(Pull, ACutDownloadGoesOnWhereItStopped) {
 }
 
 TEST_F(Pull, ItTriesAgainByItself) {
-  const HttpServer server(cut_once(100'000));
+  const LocalServer server(cut_once(100'000));
   PullRequest wanted = request(server.url("/m.gguf"));
   wanted.options.retries = 1;
   wanted.sha256 = hex_of(content_);
@@ -128,8 +128,8 @@ TEST_F(Pull, ItTriesAgainByItself) {
 }
 
 TEST_F(Pull, ADownloadThatProgressesMayFailMoreOftenThanItsRetries) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerReply reply = file_reply(asked, content_, kEtag);
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalReply reply = file_reply(asked, content_, kEtag);
     reply.sent_bytes = 60'000;
     return reply;
   });
@@ -141,8 +141,8 @@ TEST_F(Pull, ADownloadThatProgressesMayFailMoreOftenThanItsRetries) {
 }
 
 TEST_F(Pull, AServerWithoutRangesBeginsAnew) {
-  const HttpServer server([&](const ServerRequest&) {
-    ServerReply reply;
+  const LocalServer server([&](const LocalRequest&) {
+    LocalReply reply;
     reply.headers = {std::string("ETag: ") + kEtag};
     reply.body = content_;
     reply.sent_bytes = cut_ ? SIZE_MAX : 100'000;
@@ -156,18 +156,18 @@ TEST_F(Pull, AServerWithoutRangesBeginsAnew) {
 }
 
 TEST_F(Pull, AFileThatChangedIsBegunAnew) {
-  const HttpServer server(cut_once(100'000, "\"old\"", "\"new\""));
+  const LocalServer server(cut_once(100'000, "\"old\"", "\"new\""));
   EXPECT_THAT(refusal(request(server.url("/m.gguf"))), EndsWith("goes on from there)"));
   EXPECT_EQ(refusal(request(server.url("/m.gguf"))), "pulled");
   EXPECT_EQ(content("m.gguf"), content_);
 }
 
 TEST_F(Pull, AServerThatIgnoresIfRangeIsNotBelieved) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerRequest unconditional = asked;
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalRequest unconditional = asked;
     unconditional.headers.erase("if-range");
     const std::string old(content_.size(), 'x');
-    ServerReply reply = file_reply(unconditional, cut_ ? content_ : old, cut_ ? "\"new\"" : "\"old\"");
+    LocalReply reply = file_reply(unconditional, cut_ ? content_ : old, cut_ ? "\"new\"" : "\"old\"");
     reply.sent_bytes = cut_ ? SIZE_MAX : 100'000;
     cut_ = true;
     return reply;
@@ -181,8 +181,8 @@ TEST_F(Pull, AServerThatIgnoresIfRangeIsNotBelieved) {
 
 // Where nobody has said how long the file is, its ETag alone tells two apart.
 TEST_F(Pull, AnotherEtagIsAnotherFileEvenWithoutALength) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerReply reply;
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalReply reply;
     const bool rest = asked.headers.contains("range");
     reply.status = rest ? 206 : 200;
     reply.headers = {"ETag: \"new\""};
@@ -200,21 +200,21 @@ TEST_F(Pull, AnotherEtagIsAnotherFileEvenWithoutALength) {
 }
 
 TEST_F(Pull, APartThatCannotBeToldIsBegunAnew) {
-  const HttpServer server(cut_once(100'000, "W/\"weak\"", "W/\"weak\""));
+  const LocalServer server(cut_once(100'000, "W/\"weak\"", "W/\"weak\""));
   EXPECT_THAT(refusal(request(server.url("/m.gguf"))), EndsWith("goes on from there)"));
   EXPECT_EQ(refusal(request(server.url("/m.gguf"))), "pulled");
   EXPECT_EQ(server.requests()[1].headers.count("range"), 0u);
 }
 
 TEST_F(Pull, APartOfAnotherUrlIsBegunAnew) {
-  const HttpServer server(cut_once(100'000));
+  const LocalServer server(cut_once(100'000));
   EXPECT_THAT(refusal(request(server.url("/a/m.gguf"))), EndsWith("goes on from there)"));
   EXPECT_EQ(refusal(request(server.url("/b/m.gguf"))), "pulled");
   EXPECT_EQ(server.requests()[1].headers.count("range"), 0u);
 }
 
 TEST_F(Pull, APartThatIsAlreadyWholeIsOnlyChecked) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, content_, kEtag); });
   const PullRequest wanted = request(server.url("/m.gguf"));
   ASSERT_TRUE(write_file(folder_.path("m.gguf.part"), content_).ok());
   const std::string note = cat(R"({"url":")", wanted.url, R"(","validator":"\"one\"")");
@@ -225,7 +225,7 @@ TEST_F(Pull, APartThatIsAlreadyWholeIsOnlyChecked) {
 }
 
 TEST_F(Pull, APartLongerThanTheFileIsThrownAway) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, content_, kEtag); });
   PullRequest wanted = request(server.url("/m.gguf"));
   wanted.options.retries = 1;
   ASSERT_TRUE(write_file(folder_.path("m.gguf.part"), content_ + "more").ok());
@@ -238,8 +238,8 @@ TEST_F(Pull, APartLongerThanTheFileIsThrownAway) {
 // ---- lies
 
 TEST_F(Pull, AServerThatSaysTooMuchNeverGivesAFile) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerReply reply = file_reply(asked, content_, kEtag);
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalReply reply = file_reply(asked, content_, kEtag);
     reply.said_bytes = static_cast<int64_t>(reply.body.size()) + 1000;
     return reply;
   });
@@ -250,8 +250,8 @@ TEST_F(Pull, AServerThatSaysTooMuchNeverGivesAFile) {
 }
 
 TEST_F(Pull, AServerThatSaysTooLittleIsFoundOutByTheDigest) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerReply reply = file_reply(asked, content_, kEtag);
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalReply reply = file_reply(asked, content_, kEtag);
     reply.said_bytes = 1000;
     return reply;
   });
@@ -262,8 +262,8 @@ TEST_F(Pull, AServerThatSaysTooLittleIsFoundOutByTheDigest) {
 }
 
 TEST_F(Pull, BytesFromElsewhereAreRefused) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerReply reply = file_reply(asked, content_, kEtag);
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalReply reply = file_reply(asked, content_, kEtag);
     if (cut_) reply.headers[1] = cat("Content-Range: bytes 5-", content_.size() - 1, "/", content_.size());
     reply.sent_bytes = 100'000;
     cut_ = true;
@@ -278,8 +278,8 @@ TEST_F(Pull, BytesFromElsewhereAreRefused) {
 }
 
 TEST_F(Pull, AWebPageIsNoModel) {
-  const HttpServer server([](const ServerRequest&) {
-    ServerReply reply;
+  const LocalServer server([](const LocalRequest&) {
+    LocalReply reply;
     reply.headers = {"Content-Type: text/html; charset=utf-8"};
     reply.body = "<html>";
     return reply;
@@ -293,8 +293,8 @@ TEST_F(Pull, AWebPageIsNoModel) {
 
 TEST_F(Pull, EachStatusIsASentence) {
   int status = 0;
-  const HttpServer server([&](const ServerRequest&) {
-    ServerReply reply;
+  const LocalServer server([&](const LocalRequest&) {
+    LocalReply reply;
     reply.status = status;
     reply.body = "an explanation";
     return reply;
@@ -313,8 +313,8 @@ TEST_F(Pull, EachStatusIsASentence) {
 }
 
 TEST_F(Pull, AFailingServerIsAskedAgainAMissingFileIsNot) {
-  const HttpServer server(
-      [](const ServerRequest& asked) { return ServerReply{asked.path == "/a" ? 503 : 404, {}, ""}; });
+  const LocalServer server(
+      [](const LocalRequest& asked) { return LocalReply{asked.path == "/a" ? 503 : 404, {}, ""}; });
   PullRequest wanted = request(server.url("/a"));
   wanted.options.retries = 1;
   EXPECT_THAT(refusal(wanted), EndsWith("(status 503)"));
@@ -325,12 +325,12 @@ TEST_F(Pull, AFailingServerIsAskedAgainAMissingFileIsNot) {
 }
 
 TEST_F(Pull, RedirectsAreFollowedButNotForever) {
-  const HttpServer server([&](const ServerRequest& asked) {
+  const LocalServer server([&](const LocalRequest& asked) {
     if (asked.path == "/there") return file_reply(asked, content_, kEtag);
     const std::string to = asked.path == "/circle" ? "/circle"
                            : asked.path == "/file" ? "file:///etc/passwd"
                                                    : "/there";
-    return ServerReply{302, {"Location: " + to}, "moved"};
+    return LocalReply{302, {"Location: " + to}, "moved"};
   });
   EXPECT_EQ(refusal(request(server.url("/here"))), "pulled");
   EXPECT_EQ(content("here"), content_);
@@ -346,8 +346,8 @@ TEST_F(Pull, FromHttpsOnlyToHttps) {
 }
 
 TEST_F(Pull, ASilentServerTimesOut) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerReply reply = file_reply(asked, content_, kEtag);
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalReply reply = file_reply(asked, content_, kEtag);
     reply.sent_bytes = 1000;
     reply.stalls = true;
     return reply;
@@ -361,7 +361,7 @@ TEST_F(Pull, ASilentServerTimesOut) {
 TEST_F(Pull, NoServerIsASentence) {
   std::string url;
   {
-    const HttpServer server([](const ServerRequest&) { return ServerReply(); });
+    const LocalServer server([](const LocalRequest&) { return LocalReply(); });
     url = server.url("/m.gguf");
   }
   EXPECT_THAT(refusal(request(url)), StartsWith(url + ": Failed to connect to 127.0.0.1"));
@@ -382,7 +382,7 @@ TEST_F(Pull, AUrlMustNameAFile) {
 }
 
 TEST_F(Pull, AFileThatIsThereIsNeverOverwritten) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, content_, kEtag); });
   PullRequest wanted = request(server.url("/m.gguf"));
   const std::string path = folder_.path("m.gguf");
   ASSERT_TRUE(write_file(path, "mine").ok());
@@ -397,7 +397,7 @@ TEST_F(Pull, AFileThatIsThereIsNeverOverwritten) {
 }
 
 TEST_F(Pull, TwoProcessesDoNotFetchTheSameFile) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, content_, kEtag); });
   const Result<PartFile> other = PartFile::open(folder_.path("m.gguf"));
   ASSERT_TRUE(other.ok());
   EXPECT_EQ(refusal(request(server.url("/m.gguf"))),
@@ -444,8 +444,8 @@ TEST_F(Pull, AFileThatCameMeanwhileIsNotFetchedAgain) {
 }
 
 TEST_F(Pull, ADownloadLargerThanTheDiskIsNotBegun) {
-  const HttpServer server([&](const ServerRequest& asked) {
-    ServerReply reply = file_reply(asked, content_, kEtag);
+  const LocalServer server([&](const LocalRequest& asked) {
+    LocalReply reply = file_reply(asked, content_, kEtag);
     reply.said_bytes = int64_t{1} << 60;
     return reply;
   });
@@ -458,7 +458,7 @@ TEST_F(Pull, ADownloadLargerThanTheDiskIsNotBegun) {
 
 // A limit on the size of files stands for the full disk: the same write fails.
 TEST_F(Pull, AFullDiskKeepsThePartOfTheDownload) {
-  const HttpServer server([&](const ServerRequest& asked) { return file_reply(asked, content_, kEtag); });
+  const LocalServer server([&](const LocalRequest& asked) { return file_reply(asked, content_, kEtag); });
   PullRequest wanted = request(server.url("/m.gguf"));
   wanted.options.retries = 3;
   struct rlimit before = {};

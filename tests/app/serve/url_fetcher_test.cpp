@@ -31,14 +31,14 @@ std::string fetched(const std::vector<std::string>& hosts, const std::string& ur
   return bytes ? *bytes : bytes.error().text;
 }
 
-ServerReply redirect(const std::string& to) { return {.status = 302, .headers = {"Location: " + to}, .body = "moved"}; }
+LocalReply redirect(const std::string& to) { return {.status = 302, .headers = {"Location: " + to}, .body = "moved"}; }
 
 class FetchedUrls : public testing::Test {
  protected:
   // Of a name, with the server's port: "localhost:40001".
   std::string named(const std::string& name) const { return name + server_.host().substr(server_.host().find(':')); }
 
-  HttpServer server_{[this](const ServerRequest& asked) -> ServerReply {
+  LocalServer server_{[this](const LocalRequest& asked) -> LocalReply {
     if (asked.path == "/once") return redirect("/picture?size=1");
     if (asked.path == "/other") return redirect(cat("http://", named("localhost"), "/picture"));
     if (asked.path == "/endless") return redirect("/endless");

@@ -1,4 +1,4 @@
-#include "serve/page_files.h"
+#include "serve/site_files.h"
 
 #include <array>
 #include <span>
@@ -42,15 +42,15 @@ bool is_known(const ServerRequest& request, const std::string& etag) {
 
 }  // namespace
 
-Result<PageFiles> PageFiles::read(const std::string& folder) {
-  PageFiles page;
+Result<SiteFiles> SiteFiles::read(const std::string& folder) {
+  SiteFiles page;
   TRY_STATUS(page.read_folder(folder, "/", 0));
   if (page.find("/") == nullptr)
     return error(ErrorKind::not_found, printable(folder), ": has no index.html: want the folder of a built page");
   return page;
 }
 
-Status PageFiles::read_folder(const std::string& folder, const std::string& path, int depth) {
+Status SiteFiles::read_folder(const std::string& folder, const std::string& path, int depth) {
   if (depth > kMostDepth)
     return error(ErrorKind::invalid, printable(folder), ": lies deeper than ", kMostDepth,
                  " folders: want a built page");
@@ -61,7 +61,7 @@ Status PageFiles::read_folder(const std::string& folder, const std::string& path
     if (name[0] == '.') continue;
     if (kind == PathKind::directory) TRY_STATUS(read_folder(place, cat(path, name, "/"), depth + 1));
     if (kind != PathKind::file) continue;
-    PageFile file;
+    SiteFile file;
     file.type = type_of(name);
     file.is_named_by_hash = starts_with(path, kHashed);
     TRY_ASSIGN(file.bytes, read_file(place, kMostBytes - bytes()));
@@ -73,12 +73,12 @@ Status PageFiles::read_folder(const std::string& folder, const std::string& path
   return {};
 }
 
-const PageFile* PageFiles::find(std::string_view path) const {
+const SiteFile* SiteFiles::find(std::string_view path) const {
   const auto found = files_.find(path == "/" ? "/index.html" : path);
   return found == files_.end() ? nullptr : &found->second;
 }
 
-uint64_t PageFiles::bytes() const {
+uint64_t SiteFiles::bytes() const {
   uint64_t sum = 0;
   for (const auto& [path, file] : files_) sum += file.bytes.size();
   return sum;
@@ -86,7 +86,7 @@ uint64_t PageFiles::bytes() const {
 
 // The page is alone in its process of the browser (COOP, COEP), so that it may share memory between its threads, and
 // stands in no other site's frame. The rest of its policy is in its index.html.
-ServerReply page_reply(const PageFile& file, const ServerRequest& request) {
+ServerReply page_reply(const SiteFile& file, const ServerRequest& request) {
   const char* caching = file.is_named_by_hash ? "public, max-age=31536000, immutable" : "no-cache";
   ServerReply reply{.headers = {{"etag", file.etag},
                                 {"cache-control", caching},

@@ -1,6 +1,6 @@
 // The web page that the server offers: its files, their headers, and that a request reaches no other file. 0.1 s, in
 // make test.
-#include "serve/page_files.h"
+#include "serve/site_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,9 +39,9 @@ class Page {
   fs::path root_;
 };
 
-TEST(PageFiles, FilesComeWithTheirTypesAndThePagesPolicy) {
+TEST(SiteFiles, FilesComeWithTheirTypesAndThePagesPolicy) {
   const Page page;
-  const PageFiles files = unwrap(PageFiles::read(page.folder().string()));
+  const SiteFiles files = unwrap(SiteFiles::read(page.folder().string()));
   EXPECT_EQ(files.bytes(), 11);
   const TestServer server({.page = &files});
   const TestReply index = get(server, "/", "Accept: text/html,*/*\r\n");
@@ -58,9 +58,9 @@ TEST(PageFiles, FilesComeWithTheirTypesAndThePagesPolicy) {
   EXPECT_EQ(module.header("cache-control"), "public, max-age=31536000, immutable");
 }
 
-TEST(PageFiles, AClientThatHasAFileDoesNotGetItAgain) {
+TEST(SiteFiles, AClientThatHasAFileDoesNotGetItAgain) {
   const Page page;
-  const PageFiles files = unwrap(PageFiles::read(page.folder().string()));
+  const SiteFiles files = unwrap(SiteFiles::read(page.folder().string()));
   const TestServer server({.page = &files});
   const TestReply first = get(server, "/index.html");
   const TestReply second = get(server, "/index.html", cat("If-None-Match: ", first.header("etag"), "\r\n"));
@@ -69,26 +69,26 @@ TEST(PageFiles, AClientThatHasAFileDoesNotGetItAgain) {
   EXPECT_EQ(get(server, "/index.html", "If-None-Match: \"other\"\r\n").body, "<p>page");
 }
 
-TEST(PageFiles, ARequestReachesNoOtherFile) {
+TEST(SiteFiles, ARequestReachesNoOtherFile) {
   const Page page;
-  const PageFiles files = unwrap(PageFiles::read(page.folder().string()));
+  const SiteFiles files = unwrap(SiteFiles::read(page.folder().string()));
   const TestServer server({.page = &files});
   for (const char* path : {"/../secret.txt", "/assets/../../secret.txt", "/%2e%2e/secret.txt", "//index.html",
                            "/.hidden", "/assets", "/assets/", "/index.html%00", "/secret.txt"})
     EXPECT_EQ(get(server, path).status, 404) << path;
 }
 
-TEST(PageFiles, ProgramsStillLearnThatAServerRuns) {
+TEST(SiteFiles, ProgramsStillLearnThatAServerRuns) {
   const Page page;
-  const PageFiles files = unwrap(PageFiles::read(page.folder().string()));
+  const SiteFiles files = unwrap(SiteFiles::read(page.folder().string()));
   const TestServer server({.page = &files});
   EXPECT_EQ(get(server, "/", "Accept: */*\r\n").body, "Sluice is running\n");
   EXPECT_THAT(get(server, "/v1/models").body, HasSubstr("demo"));
 }
 
-TEST(PageFiles, ThePageNeedsNoKeyButAnAllowedHost) {
+TEST(SiteFiles, ThePageNeedsNoKeyButAnAllowedHost) {
   const Page page;
-  const PageFiles files = unwrap(PageFiles::read(page.folder().string()));
+  const SiteFiles files = unwrap(SiteFiles::read(page.folder().string()));
   const TestServer server({.access = {.keys = {"correct-horse"}}, .page = &files});
   EXPECT_EQ(get(server, "/index.html").status, 200);
   EXPECT_EQ(get(server, "/v1/models").status, 401);
@@ -97,9 +97,9 @@ TEST(PageFiles, ThePageNeedsNoKeyButAnAllowedHost) {
   EXPECT_EQ(other.read().status, 403);
 }
 
-TEST(PageFiles, AHeadHasTheLengthAlone) {
+TEST(SiteFiles, AHeadHasTheLengthAlone) {
   const Page page;
-  const PageFiles files = unwrap(PageFiles::read(page.folder().string()));
+  const SiteFiles files = unwrap(SiteFiles::read(page.folder().string()));
   const TestServer server({.page = &files});
   TestClient client(server.port());
   client.send(request_text("HEAD", "/index.html") + request_text("GET", "/index.html"));
@@ -107,11 +107,11 @@ TEST(PageFiles, AHeadHasTheLengthAlone) {
   EXPECT_EQ(client.read().body, "<p>page");
 }
 
-TEST(PageFiles, AFolderWithoutAPageIsRefused) {
+TEST(SiteFiles, AFolderWithoutAPageIsRefused) {
   const Page page;
   const std::string folder = (page.folder() / "assets").string();
-  EXPECT_EQ(PageFiles::read(folder).error().text, folder + ": has no index.html: want the folder of a built page");
-  EXPECT_FALSE(PageFiles::read(folder + "/none").ok());
+  EXPECT_EQ(SiteFiles::read(folder).error().text, folder + ": has no index.html: want the folder of a built page");
+  EXPECT_FALSE(SiteFiles::read(folder + "/none").ok());
 }
 
 }  // namespace
