@@ -44,7 +44,8 @@ std::vector<SnapshotMark> snapshot_marks(const Request& request, size_t before, 
 Result<LeasedRows> lease_rows(TextModel& model, uint32_t tokens, Budget& budget, const EngineOptions& options) {
   LeasedRows leased;
   if (!options.lease_rows) return leased;
-  TRY(leased.store, RowStore::plan(model.program, tokens, *model.weights, model.files, leased_rows(options)));
+  TRY(leased.store,
+      RowStore::plan(model.program, tokens, *model.weights, model.files, leased_rows(options, model.program)));
   if (!leased.store) return leased;
   TRY(leased.reservation, budget.reserve(Domain::host, Purpose::weights, leased.store->bytes()));
   TRY_STATUS(leased.store->take(options.experts.open_reads));
@@ -118,7 +119,7 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
              {.reclaim = [this] { return admission_.reclaim(); },
               .complete = [this](const Completion& completion) { complete(completion); }}),
       files_(pages_, cache_, *placed_.runner, budget, computed_by()) {
-  if (options_.draft.kind == DraftKind::none)
+  if (draft_kind(options_, model_->program) == DraftKind::none)
     continuation_ = std::make_unique<OneToken>();
   else
     continuation_ = std::make_unique<Drafts>(options_.draft);
@@ -177,6 +178,7 @@ bool EngineImpl::is_shown(const MediaDigest& content) const {
 
 Status EngineImpl::check_request(const Request& request, size_t history_before) const {
   TRY_STATUS(check_tokens("prompt", request.prompt, model_->vocabulary));
+  TRY_STATUS(check_tokens("recorded", request.recorded, model_->vocabulary));
   TRY_STATUS(check_indices("logits_at", request.logits_at, request.prompt.size()));
   TRY_STATUS(check_indices("message_ends", request.message_ends, request.prompt.size() + 1));
   TRY_STATUS(check_sampling(request.sampling, model_->vocabulary));

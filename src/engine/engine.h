@@ -47,6 +47,10 @@ struct Request {
   // Adapters that act on all rows. They take a slot if none has their sum, and the request waits while all slots are
   // used. A sequence that was computed with others is computed again.
   AdapterSum adapters;
+  // Measurements alone set these two. Recorded tokens take the place of the sampled ones, in order, as if the model had
+  // written a known text; without guesses a step computes one token.
+  std::vector<int32_t> recorded = {};
+  bool may_guess = true;
   uint32_t choice = 0;              // number of this answer among several to one prompt: keys the random numbers
   std::vector<uint32_t> logits_at;  // indices into `prompt`, ascending, whose logits are wanted (verify, perplexity)
   std::vector<uint32_t>
@@ -67,7 +71,7 @@ struct Progress {
   uint32_t restored_tokens = 0;      // of reused_tokens: those read from the state store for this request
   uint32_t computed_prompt_tokens = 0;
   uint32_t drafted = 0, accepted = 0;  // tokens
-  uint32_t undrafted_steps = 0;        // decode steps while drafting was off because it did not pay
+  uint32_t undrafted_steps = 0;        // decode steps that guesses would have slowed
 };
 
 enum class StepState : uint8_t { idle, in_flight, progressed };

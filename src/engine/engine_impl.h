@@ -129,6 +129,7 @@ class EngineImpl final : public Engine {
   bool finite(const FlightPart& part) const;
   void accept(const FlightPart& part, TokenClass token_class, const EndedRows& ended);
   void take_logits(Job& job, const FlightPart& part);
+  void put_recorded(const FlightPart& part);
   EndedRows ended_rows(const FlightPart& part) const;
   bool take_next_results();
   bool take_forced_tokens();

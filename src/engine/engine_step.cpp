@@ -260,7 +260,10 @@ void EngineImpl::land(const Flight& flight) {
   if (flight.token_class == TokenClass::decode) decode_took_ = took;
   std::vector<EndedRows> ended;
   ended.reserve(flight.parts.size());
-  for (const FlightPart& part : flight.parts) ended.push_back(ended_rows(part));
+  for (const FlightPart& part : flight.parts) {
+    put_recorded(part);
+    ended.push_back(ended_rows(part));
+  }
   continuation_->end_step(flight.token_class, std::chrono::duration<double>(took).count(), ended);
   for (size_t i = 0; i < flight.parts.size(); ++i) {
     const FlightPart& part = flight.parts[i];
@@ -275,6 +278,16 @@ void EngineImpl::land(const Flight& flight) {
 bool EngineImpl::finite(const FlightPart& part) const {
   const std::span rows = std::span(results_).subspan(part.first_wanted, part.wanted.size() - part.guesses.size());
   return std::all_of(rows.begin(), rows.end(), [](const SampleResult& row) { return row.finite != 0; });
+}
+
+// In place of the tokens that the part sampled.
+void EngineImpl::put_recorded(const FlightPart& part) {
+  const Job& job = board_.jobs.at(part.job);
+  if (!part.samples || job.request.recorded.empty()) return;
+  const size_t sampled = 1 + part.guesses.size(), first = part.first_wanted + part.wanted.size() - sampled;
+  const size_t taken = job.request.max_tokens - job.tokens_left;
+  const std::vector<int32_t>& recorded = job.request.recorded;
+  for (size_t i = 0; i < sampled && taken + i < recorded.size(); ++i) results_[first + i].token = recorded[taken + i];
 }
 
 EndedRows EngineImpl::ended_rows(const FlightPart& part) const {

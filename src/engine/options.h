@@ -22,7 +22,8 @@ class StateStore;
 
 // ---- drafts (draft/draft.h)
 
-enum class DraftKind : uint8_t { none, ngram, mtp };
+// automatic: n-grams where they cost no memory to speak of (plan/layout.h, draft_kind()).
+enum class DraftKind : uint8_t { none, ngram, mtp, automatic };
 inline constexpr uint32_t kMaxDraftTokens = 16;
 
 struct DraftOptions {
@@ -81,8 +82,6 @@ struct EngineOptions {
   AdapterRoom adapter_room = {};
   bool lease_rows = false;  // table rows are read from the file when tokens name them; recently used ones are kept
 };
-// The rows of each leased table that lie in memory.
-uint32_t leased_rows(const EngineOptions& options);
 
 // ---- counts
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/bench/bench_drafts.h"
 #include "app/bench/bench_media.h"
 #include "app/bench/bench_model.h"
 #include "app/bench/bench_ops.h"
@@ -32,6 +33,7 @@ struct BenchRequest {
   bool ops = false;
   std::optional<MediaTest> media;
   std::optional<TrainingTest> training;
+  std::optional<RecordedFiles> recorded;
   std::optional<SyntheticModel> synthetic;  // in place of a model file
 };
 
@@ -93,6 +95,23 @@ Status parse_training(const Arguments& arguments, BenchRequest& request) {
   return {};
 }
 
+Status parse_recorded(const Arguments& arguments, BenchRequest& request) {
+  if (!arguments.given("--recorded")) {
+    for (const char* name : {"--tokenizer", "--draft", "--draft-tokens"})
+      if (arguments.given(name)) return error(ErrorKind::invalid, "bench: ", name, ": want --recorded, too");
+    return {};
+  }
+  for (const char* name : {"--image", "--sound", "--train", "--json", "--ops"})
+    if (arguments.given(name)) return error(ErrorKind::invalid, "bench: --recorded and ", name, ": want one of them");
+  const std::vector<std::string> files = split(arguments.text("--recorded"), ',');
+  if (files.size() != 2)
+    return error(ErrorKind::invalid, "bench: --recorded: found ", printable(arguments.text("--recorded")),
+                 ": want a prompt's file and an answer's with a comma between them");
+  request.recorded = RecordedFiles{.prompt = files[0], .answer = files[1], .tokenizer = arguments.text("--tokenizer")};
+  if (request.recorded->tokenizer.empty() && arguments.given("--shape")) request.recorded->tokenizer = kDemoName;
+  return {};
+}
+
 // An error is a mistake in the arguments.
 Result<BenchRequest> parse_request(const Arguments& arguments) {
   BenchRequest request;
@@ -101,6 +120,7 @@ Result<BenchRequest> parse_request(const Arguments& arguments) {
   request.ops = arguments.flag("--ops");
   TRY_STATUS(parse_media(arguments, request));
   TRY_STATUS(parse_training(arguments, request));
+  TRY_STATUS(parse_recorded(arguments, request));
   if (!arguments.given("--shape")) {
     for (const char* name : {"--format", "--routing", "--write", "--write-mmproj"})
       if (arguments.given(name))
@@ -222,6 +242,19 @@ Status measure_training(const TrainingTest& test, const Model& model, Machine& m
   return {};
 }
 
+Status measure_recorded(const RecordedFiles& files, uint32_t rounds, const Model& model, Machine& machine,
+                        const Arguments& arguments, const BenchFacts& facts, Console& console) {
+  TRY(const RecordedTest test, read_recorded(files, model, rounds));
+  EngineOptions options{.arithmetic = parse_arithmetic(arguments.text("--arithmetic")), .repack = repack(arguments)};
+  options.context = test.tokens() + 1;
+  options.draft = draft_of(arguments);
+  options.experts = expert_options(arguments);
+  TRY(const std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine, options, console));
+  TRY(const RecordedResult result, bench_recorded(*engine, test));
+  console.table(bench_text(facts) + recorded_text(result));
+  return {};
+}
+
 // Prints each line of the table as it is known.
 Result<BenchReport> measure(const BenchRequest& request, const Arguments& arguments, Console& console) {
   const bool text = !arguments.flag("--json");
@@ -239,6 +272,10 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
     return report;
   }
   const bool on_host = machine.device->info().memory == Domain::host;
+  if (request.recorded) {
+    TRY_STATUS(measure_recorded(*request.recorded, request.rounds, model, machine, arguments, report.facts, console));
+    return report;
+  }
   // A model that does not fit is not placed as a whole to trace it.
   if (machine.bound().by != MemoryBound::By::request) {
     Result<RoutingShares> routing = measure_routing(model, *machine.device, machine.budget, arithmetic);
@@ -356,6 +393,16 @@ std::vector<OptionSpec> test_options() {
            "16 or --adapter-rank",
        .least = 2,
        .most = 65536},
+      {.name = "--recorded",
+       .argument = "PROMPT,ANSWER",
+       .kind = OptionKind::text,
+       .help =
+           "measures the text of the file ANSWER behind that of the file PROMPT instead, as if the model wrote it, in "
+           "turns without and with the drafts of --draft"},
+      {.name = "--tokenizer",
+       .argument = "MODEL",
+       .kind = OptionKind::text,
+       .help = "whose tokens the recorded texts are; with --shape the built-in demo's, if none is named"},
       {.name = "--ops",
        .help =
            "also show the time by op, format and shape; `of limit` compares with the time that the bytes need at that "
@@ -394,15 +441,19 @@ CommandSpec bench_command() {
           "take random tokens. With --shape the model is made up in memory: sizes, formats and routing are those "
           "of the real one, its words are nonsense.",
       .positionals = {model_positional(/*required=*/false)},
-      .options = join_options(
-          {test_options(), synthetic_options(), device_options(), {expert_memory_option(), mmproj_option()}}),
+      .options = join_options({test_options(),
+                               draft_options(),
+                               synthetic_options(),
+                               device_options(),
+                               {expert_memory_option(), mmproj_option()}}),
       .examples = {{"sluice bench model.gguf", "a prompt of 512 tokens and an answer of 128"},
                    {"sluice bench model.gguf --prompt 512,4096 --depth 0,16384 --batch 1,4",
                     "every depth with every batch"},
                    {"sluice bench --shape gemma4-e2b --ops", "Gemma 4 E2B's sizes without its file, op by op"},
                    {"sluice bench --shape qwen3.6-35b-a3b:8 --write part.gguf", "its first 8 layers as a file"},
                    {"sluice bench model.gguf --image 896x896 --ops", "its vision tower, op by op"},
-                   {"sluice bench model.gguf --train 512 --ops", "a training step, op by op"}},
+                   {"sluice bench model.gguf --train 512 --ops", "a training step, op by op"},
+                   {"sluice bench model.gguf --recorded old.c,new.c", "what drafts give where a file is edited"}},
       .json = bench_fields(),
       .run = run,
   };

@@ -413,18 +413,18 @@ Repack repack(const Arguments& arguments) {
 std::vector<OptionSpec> draft_options() {
   return {
       {.name = "--draft",
-       .argument = "none|ngram|mtp",
+       .argument = "auto|none|ngram|mtp",
        .kind = OptionKind::choice,
-       .fallback = "none",
+       .fallback = "auto",
        .help =
            "guesses tokens ahead and checks them in one step: the same answer, sooner where it pays. ngram takes the "
            "tokens that followed the last time. mtp asks the model's own layer for it, in its file or in one beside "
-           "it named mtp-*.gguf"},
+           "it named mtp-*.gguf. auto is ngram on the processor, for at most four answers at once and models without "
+           "delta nets, and else none"},
       {.name = "--draft-tokens",
        .argument = "N",
        .kind = OptionKind::integer,
-       .fallback = "4",
-       .help = "the most tokens to guess at once",
+       .help = "the most tokens to guess at once (without it 8, and 4 for mtp)",
        .least = 1,
        .most = kMaxDraftTokens},
   };
@@ -433,9 +433,19 @@ std::vector<OptionSpec> draft_options() {
 DraftOptions draft_of(const Arguments& arguments) {
   const std::string kind = arguments.text("--draft");
   DraftOptions options;
-  options.kind = kind == "mtp" ? DraftKind::mtp : kind == "ngram" ? DraftKind::ngram : DraftKind::none;
-  options.tokens = static_cast<uint32_t>(arguments.integer("--draft-tokens"));
+  options.kind = kind == "mtp"     ? DraftKind::mtp
+                 : kind == "ngram" ? DraftKind::ngram
+                 : kind == "auto"  ? DraftKind::automatic
+                                   : DraftKind::none;
+  options.tokens = arguments.given("--draft-tokens") ? static_cast<uint32_t>(arguments.integer("--draft-tokens"))
+                   : options.kind == DraftKind::mtp  ? 4
+                                                     : 8;
   return options;
+}
+
+void settle_drafts(EngineOptions& options, const Device& device) {
+  if (options.draft.kind == DraftKind::automatic && device.info().memory != Domain::host)
+    options.draft.kind = DraftKind::none;
 }
 
 std::optional<Format> cache_format(const Arguments& arguments) {

@@ -92,6 +92,8 @@ std::unique_ptr<StateStore> open_state_store(const Arguments& arguments);
 ExpertOptions expert_options(const Arguments& arguments);
 std::vector<OptionSpec> draft_options();  // --draft, --draft-tokens
 DraftOptions draft_of(const Arguments& arguments);
+// On a GPU automatic drafts are none: whether they pay there has not been measured.
+void settle_drafts(EngineOptions& options, const Device& device);
 std::optional<Format> cache_format(const Arguments& arguments);
 // The engine's options from the options above. `context`: the value without --context.
 EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts,

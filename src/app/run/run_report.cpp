@@ -31,8 +31,8 @@ const char* end_name(TurnEnd end) {
 
 std::string draft_line(const Usage& usage) {
   if (usage.drafted == 0 && usage.undrafted_steps == 0) return "";
-  return cat("drafts  ", usage.drafted, " tokens, ", usage.accepted, " of them accepted, off for ",
-             usage.undrafted_steps, " steps\n");
+  return cat("drafts  ", usage.drafted, " tokens, ", usage.accepted, " of them accepted, none in ",
+             usage.undrafted_steps, " steps that they would have slowed\n");
 }
 
 std::string dispatch_line(const DispatchCounts& counts) {

@@ -107,7 +107,9 @@ Result<std::vector<AdapterSum>> ModelLoader::open_sums(const Model& model) const
 }
 
 EngineOptions ModelLoader::options_for(const Model& model, const StoreSettings& stored) const {
-  return options_of(model, stored, wanted_.arguments);
+  EngineOptions options = options_of(model, stored, wanted_.arguments);
+  settle_drafts(options, *machine_->device);
+  return options;
 }
 
 std::vector<ModelCard> ModelLoader::cards_of(const Model& model, const TextParts& text,

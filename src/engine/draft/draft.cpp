@@ -4,37 +4,6 @@
 #include <utility>
 
 namespace sluice {
-namespace {
-
-constexpr size_t kLeastMatch = 2, kLongestMatch = 16;
-
-// How many tokens before `a` equal those before `b`, a < b; at most kLongestMatch.
-size_t match(const History& history, size_t a, size_t b) {
-  size_t length = 0;
-  while (length < std::min(a, kLongestMatch) && history[a - 1 - length].token == history[b - 1 - length].token)
-    ++length;
-  return length;
-}
-
-}  // namespace
-
-std::vector<int32_t> ngram_draft(const History& history, uint32_t most) {
-  const size_t size = history.size();
-  size_t longest = kLeastMatch - 1, found = size;
-  for (size_t end = size; end-- > kLeastMatch && longest < kLongestMatch;) {
-    const size_t length = match(history, end, size);
-    if (length <= longest) continue;
-    longest = length;
-    found = end;
-  }
-  std::vector<int32_t> draft;
-  if (found == size) return draft;
-  draft.reserve(most);
-  for (size_t i = found; draft.size() < most; ++i)
-    draft.push_back(i < size ? history[i].token
-                             : draft[i - size]);  // the draft goes on with itself: a text that repeats
-  return draft;
-}
 
 void DraftLength::learn(uint32_t drafted, uint32_t accepted) {
   if (drafted == 0) return;

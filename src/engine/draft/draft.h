@@ -6,17 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
-
-#include "engine/history.h"
-#include "engine/options.h"
 
 namespace sluice {
-
-// Prompt lookup (Saxena 2023): finds the longest run of last tokens that the text has before, and returns the tokens
-// that followed it there. Of equally long runs the latest counts. At most `most` tokens; none if not even the last two
-// tokens occur before.
-std::vector<int32_t> ngram_draft(const History& history, uint32_t most);
 
 // How many tokens to draft for one answer: twice as many after a step whose drafts were all right, else one more than
 // were right.
@@ -30,9 +21,9 @@ class DraftLength {
   uint32_t most_, length_;
 };
 
-// Whether drafting pays. The gauge times some decode steps without drafts, then some with drafts. The way with more
-// tokens a second is kept for a while, then both are timed again. Each time that drafting loses again, it stays off for
-// longer.
+// Whether drafting by a head pays, which costs time even where no guess is right. The gauge times some decode steps
+// without drafts, then some with drafts. The way with more tokens a second is kept for a while, then both are timed
+// again. Each time that drafting loses again, it stays off for longer.
 class DraftGauge {
  public:
   enum class Mode : uint8_t { plain_trial, draft_trial, on, off };

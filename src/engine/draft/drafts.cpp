@@ -35,11 +35,45 @@ Result<std::unique_ptr<Drafts>> Drafts::with_head(const DraftOptions& options, D
 
 // Guesses no more tokens than the answer may still have behind the token that the step samples anyway.
 std::vector<int32_t> Drafts::next_rows(const Job& job, const History& history) {
+  if (job.tokens_left == 0 || !job.request.may_guess) return {};
+  Answer& of = answer(job.id);
+  if (!head_) {
+    const uint32_t worth = worth_guessing(of, history, job.tokens_left - 1);
+    return {of.looked_up.begin(), of.looked_up.begin() + worth};
+  }
   if (job.tokens_left < 2 || !drafting()) return {};
-  const uint32_t most = std::min(answer(job.id).length.length(), job.tokens_left - 1);
-  std::vector<int32_t> guesses = head_ ? head_->draft(job.sequence, history.size()) : ngram_draft(history, most);
-  guesses.resize(std::min<size_t>(guesses.size(), most));
+  std::vector<int32_t> guesses = head_->draft(job.sequence, history.size());
+  guesses.resize(std::min<size_t>({guesses.size(), of.length.length(), job.tokens_left - 1}));
   return guesses;
+}
+
+// Looks up what may follow, and says how much of it to guess.
+uint32_t Drafts::worth_guessing(Answer& answer, const History& history, uint32_t most) {
+  const Lookup::Found found = answer.lookup.find(history);
+  answer.match = found.match;
+  answer.looked_up = tokens_behind(history, found, options_.tokens);
+  most = std::min(most, static_cast<uint32_t>(answer.looked_up.size()));
+  return options_.always ? std::min(most, answer.length.length()) : worth_.best(found.match, most);
+}
+
+// Each token that was sampled says whether the one that was looked up for its place is right, up to the first wrong
+// one.
+void Drafts::learn_chances(const Answer& answer, std::span<const SampleResult> sampled) {
+  for (size_t i = 0; i < std::min(sampled.size(), answer.looked_up.size()); ++i) {
+    const bool right = sampled[i].token == answer.looked_up[i];
+    worth_.learn(answer.match + static_cast<uint32_t>(i), right);
+    if (!right) return;
+  }
+}
+
+// Of a step in which each answer has one known row.
+void Drafts::learn_times(double seconds, std::span<const EndedRows> parts) {
+  size_t rows = 0;
+  for (const EndedRows& part : parts) {
+    if (part.end - part.begin != 1 || part.results.empty()) return;
+    rows += part.results.size();
+  }
+  worth_.took(static_cast<uint32_t>(parts.size()), static_cast<uint32_t>(rows), seconds);
 }
 
 void Drafts::take_rows(Job& job, const History& history, TokenClass token_class, const EndedRows& rows) {
@@ -53,7 +87,10 @@ void Drafts::take_rows(Job& job, const History& history, TokenClass token_class,
   accepted_ += accepted;
   job.progress.drafted += drafted;
   job.progress.accepted += accepted;
-  if (token_class == TokenClass::decode && !drafting()) ++job.progress.undrafted_steps;
+  if (!head_) learn_chances(of, rows.results.first(standing));
+  const bool held_back = head_ ? !drafting() : drafted == 0 && !of.looked_up.empty();
+  of.looked_up.clear();
+  if (token_class == TokenClass::decode && held_back) ++job.progress.undrafted_steps;
   const std::span behind = rows.results.subspan(1, accepted);
   of.standing.assign(behind.rbegin(), behind.rend());
 }
@@ -111,6 +148,7 @@ bool Drafts::poll() {
 void Drafts::end_step(TokenClass token_class, double seconds, std::span<const EndedRows> parts) {
   fed_class_ = token_class;
   if (token_class != TokenClass::decode) return;
+  if (!head_) return learn_times(seconds, parts);
   uint64_t tokens = 0;
   for (const EndedRows& rows : parts) tokens += count_standing(rows);
   gauge_.learn(tokens, seconds + std::exchange(head_seconds_, 0.0));

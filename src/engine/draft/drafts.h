@@ -1,7 +1,8 @@
 // Drafts: a Continuation that guesses tokens, from the text itself (n-grams) or by the model's draft head.
 //
-// The head runs between two steps of the text, on the steps' hidden rows. A gauge times steps with and without drafts,
-// and turns drafting off while it does not pay.
+// N-grams are looked up at every step, and guessed as far as that is worth it. The head runs between two steps of the
+// text, on the steps' hidden rows. A gauge times steps with and without its drafts, and turns it off while it does not
+// pay.
 #pragma once
 
 #include <chrono>
@@ -13,6 +14,8 @@
 #include "engine/continuation.h"
 #include "engine/draft/draft.h"
 #include "engine/draft/draft_head.h"
+#include "engine/draft/lookup.h"
+#include "engine/draft/worth.h"
 #include "engine/plan/layout.h"
 
 namespace sluice {
@@ -48,9 +51,16 @@ class Drafts final : public Continuation {
   struct Answer {
     DraftLength length;
     std::vector<SampleResult> standing = {};  // results that the engine has not taken yet, the next one last
+    // By n-grams:
+    Lookup lookup = {};
+    uint32_t match = 0;                   // of the tokens below
+    std::vector<int32_t> looked_up = {};  // behind the history, also where they are not guessed
   };
 
   bool drafting() const { return options_.always || gauge_.drafts(); }
+  uint32_t worth_guessing(Answer& answer, const History& history, uint32_t most);
+  void learn_chances(const Answer& answer, std::span<const SampleResult> sampled);
+  void learn_times(double seconds, std::span<const EndedRows> parts);
   Answer& answer(RequestId job) {
     return answers_.try_emplace(job, Answer{DraftLength(options_.tokens)}).first->second;
   }
@@ -58,7 +68,8 @@ class Drafts final : public Continuation {
 
   DraftOptions options_;
   std::map<RequestId, Answer> answers_;
-  DraftGauge gauge_;
+  DraftGauge gauge_;                     // of the head
+  DraftWorth worth_;                     // of n-grams
   uint64_t drafted_ = 0, accepted_ = 0;  // tokens
 
   std::unique_ptr<DraftHead> head_;  // null: n-grams

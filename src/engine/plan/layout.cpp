@@ -17,6 +17,7 @@ constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint32_t kMostPictureRows = 1120;  // of one that sees ahead; check_media() refuses larger ones
 constexpr uint32_t kLeastContext = 256;      // an open context is not reduced further
 constexpr uint32_t kSnapshots = 8;           // for a conversation's system prompt and last turns
+constexpr uint32_t kMostThatDraft = 4;       // sequences, if drafting is automatic
 constexpr uint32_t kFewSnapshots = 2;        // with streamed experts: the memory serves them better
 constexpr uint32_t kUsualAdjustments = 64;   // of a sequence: a default penalty window
 
@@ -38,8 +39,8 @@ Status check_options(const TextModel& model, const EngineOptions& options) {
   return {};
 }
 
-uint32_t drafts_of(const EngineOptions& options) {
-  return options.draft.kind == DraftKind::none ? 0 : options.draft.tokens;
+uint32_t drafts_of(const EngineOptions& options, const Program& program) {
+  return draft_kind(options, program) == DraftKind::none ? 0 : options.draft.tokens;
 }
 
 // Of a step of known tokens. A picture that sees ahead is one block with what stands beside it within 64 positions.
@@ -50,7 +51,7 @@ uint32_t chunk_rows(const TextModel& model, const EngineOptions& options) {
 
 uint32_t pages_of_sequence(const TextModel& model, const PageGroup& group, uint32_t context,
                            const EngineOptions& options) {
-  if (group.kind == StateKind::slots) return kSlotEntries + drafts_of(options);
+  if (group.kind == StateKind::slots) return kSlotEntries + drafts_of(options, model.program);
   const uint32_t chunk = chunk_rows(model, options);
   const uint32_t all = pages_for(context);
   return group.window == 0 ? all : std::min(all, pages_for(group.window) + chunk / kPagePositions + 2);
@@ -59,7 +60,7 @@ uint32_t pages_of_sequence(const TextModel& model, const PageGroup& group, uint3
 uint32_t pages_of_pool(const TextModel& model, const PageGroup& group, const EngineOptions& options,
                        const LayoutSize& size) {
   if (group.kind == StateKind::slots)
-    return options.sequences * (kSlotsOfSequence + drafts_of(options)) + size.snapshots;
+    return options.sequences * (kSlotsOfSequence + drafts_of(options, model.program)) + size.snapshots;
   const uint32_t window = group.window;
   const uint32_t one = pages_of_sequence(model, group, size.context, options);
   const uint64_t all = pages_for(size.cache_positions);
@@ -195,16 +196,24 @@ uint32_t adjustments_of_one(const TextModel& model) {
   return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
 }
 
-// The most rows of a decode step.
-uint32_t decoded_rows(const EngineOptions& options) { return options.sequences * (1 + drafts_of(options)); }
+DraftKind draft_kind(const EngineOptions& options, const Program& program) {
+  if (options.draft.kind != DraftKind::automatic) return options.draft.kind;
+  const bool slots = std::ranges::count(program.groups, StateKind::slots, &PageGroup::kind) != 0;
+  return slots || options.sequences > kMostThatDraft ? DraftKind::none : DraftKind::ngram;
+}
 
-uint32_t leased_rows(const EngineOptions& options) {
-  return kLeasedSteps * std::max(options.prompt_chunk, decoded_rows(options));
+// The most rows of a decode step.
+uint32_t decoded_rows(const EngineOptions& options, const Program& program) {
+  return options.sequences * (1 + drafts_of(options, program));
+}
+
+uint32_t leased_rows(const EngineOptions& options, const Program& program) {
+  return kLeasedSteps * std::max(options.prompt_chunk, decoded_rows(options, program));
 }
 
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
   Layout layout{.context = size.context, .maxima = {}, .pages = {}};
-  const uint32_t decoded = decoded_rows(options);
+  const uint32_t decoded = decoded_rows(options, model.program);
   const uint32_t rows = std::max(chunk_rows(model, options), decoded);
   layout.maxima.counts = text_counts(rows, std::min(rows, std::max(decoded, options.sequences + options.logits_rows)));
   if (has_symbol(model.program, Symbol::media_rows)) layout.maxima.counts[Symbol::media_rows] = rows;

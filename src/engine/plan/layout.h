@@ -63,6 +63,13 @@ Result<TextPorts> find_input_ports(const Program& program);
 // Shape and format of each of the program's weights, in the program's order.
 Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const WeightSource& weights);
 
+// How the engine drafts: what `automatic` stands for. It stands for n-grams if at most four sequences take part and no
+// state is kept in slots, since each guess takes a slot more and rows of logits.
+DraftKind draft_kind(const EngineOptions& options, const Program& program);
+
+// The rows of each leased table that lie in memory.
+uint32_t leased_rows(const EngineOptions& options, const Program& program);
+
 // Rows of adjustments that any one sequence may need.
 uint32_t adjustments_of_one(const TextModel& model);
 

@@ -120,7 +120,8 @@ Result<ExpertSlots> plan_model(MemoryPlan& plan, const Model& model, const Weigh
   plan.tables = table_bytes(text.program, weights);
   if (options.lease_rows) {
     TRY(const TextPorts ports, find_ports(text.program));
-    TRY(plan.rows, RowStore::plan(text.program, ports.tokens, *text.weights, files, leased_rows(options)));
+    TRY(plan.rows,
+        RowStore::plan(text.program, ports.tokens, *text.weights, files, leased_rows(options, text.program)));
     if (plan.rows) text.weights = plan.rows.get();
   }
   const ExpertSlots slots = plan_slots(text, plan.experts, files, device, streams);

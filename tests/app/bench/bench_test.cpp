@@ -225,6 +225,28 @@ TEST(Bench, TimesATrainingStepBesideItsForwardPass) {
               HasSubstr("bench: --train and --json: want one of them"));
 }
 
+// 0.3 s.
+TEST(Bench, TimesARecordedTextWithAndWithoutDrafts) {
+  const TemporaryFolder folder;
+  const std::string text = folder.path("text"), empty = folder.path("empty");
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += cat("word", i % 7, " number", i % 11, "\n");
+  ASSERT_TRUE(write_file(text, words).ok());
+  ASSERT_TRUE(write_file(empty, "").ok());
+  const auto bench = [&](const std::string& files, const std::string& model) {
+    return run_sluice({"bench", model, "--recorded", files, "--rounds", "1", "--threads", "1"});
+  };
+  const ProgramResult result = bench(cat(text, ",", text), "demo");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, testing::ContainsRegex("recorded  an answer of [0-9]+ tokens behind [0-9]+\n"
+                                                 "without   .* tokens/s .*\nwith      .* tokens/s .*\n"
+                                                 "ratio     .*\nguesses   [0-9]+, [0-9]+ of them right"));
+  EXPECT_EQ(bench(text, "demo").status, 2);
+  EXPECT_EQ(run_sluice({"bench", "demo", "--draft", "ngram"}).status, 2) << "nothing is drafted without a text";
+  EXPECT_THAT(bench(cat(text, ",", empty), "demo").err, HasSubstr("empty: has 0 tokens: want at least 2"));
+  EXPECT_THAT(bench(cat(text, ",", text, "x"), "demo").err, HasSubstr("textx"));
+}
+
 TEST(Bench, TimesASound) {
   const ProgramResult result =
       run_sluice({"bench", "demo", "--sound", "1", "--rounds", "1", "--threads", "1", "--ops"});

@@ -1,6 +1,5 @@
 #include "engine/draft/draft.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/session.h"
@@ -8,22 +7,6 @@
 
 namespace sluice {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
-TEST(NgramDraft, FollowsTheLongestAndThenTheLatestMatch) {
-  EXPECT_THAT(ngram_draft(history_of({1, 2, 3, 4, 5, 9, 2, 3, 7, 8, 1, 2, 3}), 3), ElementsAre(4, 5, 9)) << "longest";
-  EXPECT_THAT(ngram_draft(history_of({1, 2, 3, 4, 1, 2, 5, 6, 1, 2}), 2), ElementsAre(5, 6)) << "latest";
-  EXPECT_THAT(ngram_draft(history_of({1, 2, 3, 4, 2}), 3), IsEmpty()) << "one token is no match";
-  EXPECT_THAT(ngram_draft(history_of({}), 3), IsEmpty());
-  EXPECT_THAT(ngram_draft(history_of({7, 7}), 3), IsEmpty());
-}
-
-TEST(NgramDraft, ATextThatRepeatsItselfGoesOn) {
-  EXPECT_THAT(ngram_draft(history_of({7, 7, 7}), 4), ElementsAre(7, 7, 7, 7));
-  EXPECT_THAT(ngram_draft(history_of({1, 2, 3, 1, 2, 3, 1, 2}), 5), ElementsAre(3, 1, 2, 3, 1));
-}
 
 TEST(DraftLength, GrowsWhileDraftsAreRight) {
   DraftLength length(8);
@@ -194,6 +177,31 @@ TEST_P(Drafting, ADraftThatIsNotFiniteIsNotAccepted) {
   const Progress failed = fake.answer(request);
   ASSERT_TRUE(failed.failure);
   EXPECT_EQ(failed.failure->text, "token 2: layer 3, rms_norm: result is not finite");
+}
+
+TEST_P(Drafting, ARecordedTextTakesThePlaceOfTheAnswer) {
+  FakeEngine fake(drafting(1, 4), repetitive(GetParam()));
+  Request request = greedy(prompt_of(40, 1), 60);
+  for (int32_t i = 0; i < 60; ++i) request.recorded.push_back(i % 7);
+  const Progress drafted = fake.answer(request);
+  EXPECT_EQ(tokens_of(drafted), request.recorded);
+  EXPECT_GT(drafted.accepted, 30u);
+  request.may_guess = false;
+  const Progress plain = fake.answer(request);
+  EXPECT_EQ(tokens_of(plain), request.recorded);
+  EXPECT_EQ(plain.drafted, 0u);
+}
+
+// Slots would take memory for each guess.
+TEST_P(Drafting, AutomaticGuessesByNgramsWhereItTakesNoMemory) {
+  for (const uint32_t sequences : {1u, 4u, 5u}) {
+    EngineOptions options = drafting(sequences, 4);
+    options.draft.kind = DraftKind::automatic;
+    FakeEngine fake(options, repetitive(GetParam()));
+    const Request request = greedy(prompt_of(40, 1), 120);
+    EXPECT_EQ(tokens_of(fake.answer(request)), wanted(request, GetParam()));
+    EXPECT_EQ(fake.engine->stats().drafted > 0, !GetParam() && sequences <= 4) << sequences;
+  }
 }
 
 TEST_P(Drafting, SwitchingDraftsOffGivesTheSameTokens) {

@@ -1,0 +1,47 @@
+// How many tokens to guess: as many as give the most tokens a second, by what was seen so far. Guesses that do not pay
+// are not made.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+// Two things are learnt. The chance that a guess is right depends on how many tokens before it were found before; it is
+// seen without a guess being computed, since the token that the model samples anyway says whether it would have been
+// right. The time of a decode step depends on its rows; it is seen of each step.
+class DraftWorth {
+ public:
+  // So many tokens before a guess were found before (Lookup::Found::match).
+  double chance(uint32_t match) const;
+  void learn(uint32_t match, bool right);
+
+  // A decode step of `jobs` answers with `rows` rows took so long.
+  void took(uint32_t jobs, uint32_t rows, double seconds);
+
+  // The number of guesses behind a match, at most `most`, that gives the most tokens a second if each answer of the
+  // last step makes as many: 0 unless that is 3 % more than without guesses.
+  uint32_t best(uint32_t match, uint32_t most) const;
+
+ private:
+  struct Chance {
+    double right = 0, tried = 0;  // later ones weigh more
+  };
+  struct Cost {
+    double seconds = 0;
+    uint64_t step = 0;  // when it was last seen; 0: never
+  };
+  static constexpr size_t kClasses = 6;
+  static size_t class_of(uint32_t match);
+  bool known(uint32_t rows) const;
+  double cost(uint32_t rows) const;
+
+  std::array<Chance, kClasses> chances_{};
+  std::vector<Cost> costs_;  // by rows
+  uint32_t jobs_ = 1;
+  uint64_t step_ = 0;
+};
+
+}  // namespace sluice
