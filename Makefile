@@ -19,7 +19,7 @@ CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
 .PHONY: help run run-web train-demo test test-programs test-clients test-levels test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
-        test-deps check-deps neon-deps format clean check-neon check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
+        test-deps check-deps neon-deps format clean check-neon check-tsan-long check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
 
 # What follows "##" behind a target is its line here.
 help:
@@ -121,6 +121,7 @@ check-long: check-deps ## what takes long, before a release
 	+@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
 	+@$(TIMED) "test-chromium" $(MAKE_) test-chromium
 	+@$(TIMED) "check-neon" $(MAKE_) check-neon
+	+@$(TIMED) "check-tsan-long" $(MAKE_) check-tsan-long
 	+@$(TIMED) "check-fuzz-long" $(MAKE_) check-fuzz-long
 	+@$(TIMED) "check-faults-long" $(MAKE_) check-faults-long
 	@tools/stages.sh
@@ -159,11 +160,17 @@ check-asan: check-deps
 	$(QUICK) --test-dir build/asan
 	tests/serve/faults/run.sh build/asan/sluice 300 1
 
-# Only what runs on several threads: the pool, the CPU device, the engine. The server needs twice as much compiled.
+# Only what runs on several threads: the pool, the CPU device, the engine. For the server and the one-answer list much more
+# is compiled.
 check-tsan: check-deps
 	cmake --preset tsan
 	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test
 	$(QUICK) --test-dir build/tsan -R '^(base|device|engine)_[0-9]'
+
+check-tsan-long: check-deps
+	cmake --preset tsan
+	cmake --build build/tsan -j $(JOBS) --target one_answer_test serve_test
+	$(QUICK) --test-dir build/tsan -R '^(one_answer|serve)_[0-9]'
 
 # Kept inputs, and some seconds without coverage; check-fuzz-long has it.
 check-fuzz: check-deps
@@ -182,8 +189,7 @@ check-faults-long: check-deps
 	cmake --build build/asan -j $(JOBS) --target sluice
 	tests/serve/faults/run.sh build/asan/sluice 10000
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target sluice one_answer_test serve_test
-	$(QUICK) --test-dir build/tsan -R '^(one_answer|serve)_[0-9]'
+	cmake --build build/tsan -j $(JOBS) --target sluice
 	tests/serve/faults/run.sh build/tsan/sluice 10000
 
 # src/ less files, threads and sockets as a page loads it, and the goldens there.

@@ -22,7 +22,7 @@ class StateStore;
 
 // ---- drafts (draft/draft.h)
 
-// automatic: n-grams where they cost no memory to speak of (plan/layout.h, draft_kind()).
+// automatic: n-grams where they take little memory (plan/layout.h, draft_kind()), else none.
 enum class DraftKind : uint8_t { none, ngram, mtp, automatic };
 inline constexpr uint32_t kMaxDraftTokens = 16;
 

@@ -1,7 +1,6 @@
 #include "app/bench/bench_drafts.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <tuple>
@@ -13,6 +12,7 @@
 #include "base/text.h"
 #include "chat/text_parts.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/session.h"
 #include "text/tokenizer.h"
 
 namespace sluice {
@@ -26,35 +26,20 @@ struct Turn {
 };
 
 Result<Turn> turn(Engine& engine, const RecordedTest& test, bool may_guess) {
-  using Clock = std::chrono::steady_clock;
   Request request;
   request.prompt = test.prompt;
   request.recorded = test.answer;
   request.max_tokens = static_cast<uint32_t>(test.answer.size());
   request.may_guess = may_guess;
   request.sampling.temperature = 0;
-  TRY(const RequestId id, engine.submit(std::move(request)));
-  std::optional<Clock::time_point> first;
-  size_t counted = 0;
   const uint64_t steps = engine.stats().steps;
-  for (size_t taken = 0;;) {
-    if (interrupted()) return error(ErrorKind::cancelled, "bench: stopped");
-    if (engine.step() == StepState::in_flight) {
-      engine.wait();
-      continue;
-    }
-    TRY(const Progress progress, engine.collect(id));
-    if (progress.failure) return *progress.failure;
-    taken += progress.tokens.size();
-    if (!first && taken > 0) {
-      first = Clock::now();
-      counted = taken;
-    }
-    if (progress.finish == Finish::running) continue;
-    const std::chrono::duration<double> took = Clock::now() - *first;
-    return Turn{static_cast<double>(taken - counted) / took.count(), progress.drafted, progress.accepted,
-                engine.stats().steps - steps, progress.undrafted_steps};
-  }
+  Session session(engine);
+  TRY(const Answer answer, session.run(
+                               std::move(request), [](const SampleResult&) { return !interrupted(); },
+                               [](const Progress&) { return !interrupted(); }));
+  if (answer.finish == Finish::cancelled) return error(ErrorKind::cancelled, "bench: stopped");
+  return Turn{static_cast<double>(answer.tokens.size() - 1) / answer.answer_seconds, answer.drafted, answer.accepted,
+              engine.stats().steps - steps, answer.undrafted_steps};
 }
 
 }  // namespace

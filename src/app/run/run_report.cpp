@@ -31,7 +31,7 @@ const char* end_name(TurnEnd end) {
 
 std::string draft_line(const Usage& usage) {
   if (usage.drafted == 0 && usage.undrafted_steps == 0) return "";
-  return cat("drafts  ", usage.drafted, " tokens, ", usage.accepted, " of them accepted, none in ",
+  return cat("drafts  ", usage.drafted, " tokens, ", usage.accepted, " of them accepted; left out in ",
              usage.undrafted_steps, " steps that they would have slowed\n");
 }
 
