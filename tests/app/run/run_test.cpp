@@ -213,7 +213,7 @@ TEST(Run, StatsSaySpeedAndMemory) {
   EXPECT_THAT(result.err,
               MatchesRegex("prompt  17 tokens, 0 of them reused, [0-9.]+ tokens/s, first token after [0-9.]+ s\n"
                            "answer  26 tokens, [0-9.]+ tokens/s, ended by stop\n"
-                           "(drafts  [0-9]+ tokens, [0-9]+ of them accepted, .*\n)?"
+                           "(drafts  [0-9]+ tokens, [0-9]+ of them accepted; .*\n)?"
                            "memory  at most [0-9.]+ MB\n(.|\n)*"));
   EXPECT_THAT(result.err, HasSubstr("host state: "));
 }
