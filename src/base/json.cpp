@@ -10,6 +10,13 @@
 
 namespace sluice {
 
+Json::Json() = default;
+Json::Json(const Json& other) = default;
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(const Json& other) = default;
+Json& Json::operator=(Json&& other) noexcept = default;
+Json::~Json() = default;
+
 bool Json::as_bool() const {
   CHECK(is_bool());
   return *std::get_if<bool>(&value_);

@@ -22,7 +22,7 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;  // in the order of the document
 
-  Json() = default;                                             // null
+  Json();                                                       // null
   Json(bool value) : value_(value) {}                           // NOLINT(google-explicit-constructor)
   Json(int value) : value_(int64_t{value}) {}                   // NOLINT(google-explicit-constructor)
   Json(int64_t value) : value_(value) {}                        // NOLINT(google-explicit-constructor)
@@ -32,6 +32,11 @@ class Json {
   Json(const char* value) : value_(std::string(value)) {}       // NOLINT(google-explicit-constructor)
   Json(Array value) : value_(std::move(value)) {}               // NOLINT(google-explicit-constructor)
   Json(Object value) : value_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }

@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -39,11 +38,11 @@ template <class... Parts>
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Error failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
+  Result(Error failure) : failure_(std::move(failure)) {}  // NOLINT(google-explicit-constructor)
 
-  explicit operator bool() const { return state_.index() == 0; }
-  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  bool ok() const { return value_.has_value(); }
 
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
@@ -53,24 +52,26 @@ class [[nodiscard]] Result {
 
   const Error& error() const& {
     CHECK(!ok());
-    return *std::get_if<1>(&state_);
+    return failure_;
   }
   Error&& error() && {
     CHECK(!ok());
-    return std::move(*std::get_if<1>(&state_));
+    return std::move(failure_);
   }
 
  private:
   T& value() {
     CHECK(ok());
-    return *std::get_if<0>(&state_);
+    return *value_;
   }
   const T& value() const {
     CHECK(ok());
-    return *std::get_if<0>(&state_);
+    return *value_;
   }
 
-  std::variant<T, Error> state_;
+  // Not a std::variant: with one for each T, compilers would be busy with those a third of their time.
+  std::optional<T> value_;
+  Error failure_;
 };
 
 template <>

@@ -6,7 +6,7 @@ namespace sluice {
 
 namespace {
 
-constexpr size_t kScalars = std::variant_size_v<GgufValue> / 2;
+constexpr size_t kScalars = std::variant_size_v<GgufAlternatives> / 2;
 constexpr GgufType kElementTypes[kScalars] = {GgufType::u8,     GgufType::i8,  GgufType::u16, GgufType::i16,
                                               GgufType::u32,    GgufType::i32, GgufType::f32, GgufType::boolean,
                                               GgufType::string, GgufType::u64, GgufType::i64, GgufType::f64};
@@ -21,6 +21,13 @@ std::string text_of_type() {
 }
 
 }  // namespace
+
+GgufValue::GgufValue() = default;
+GgufValue::GgufValue(const GgufValue& other) = default;
+GgufValue::GgufValue(GgufValue&& other) noexcept = default;
+GgufValue& GgufValue::operator=(const GgufValue& other) = default;
+GgufValue& GgufValue::operator=(GgufValue&& other) noexcept = default;
+GgufValue::~GgufValue() = default;
 
 const char* gguf_type_name(GgufType type) {
   static constexpr const char* kNames[kGgufTypes] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",

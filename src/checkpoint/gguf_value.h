@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,12 +25,27 @@ const char* gguf_type_name(GgufType type);      // "u32", "bool", "string", "arr
 template <class T>
 using GgufArray = std::vector<T>;
 
-// The alternative is the type of the value: scalars first, then one array for each element type. Arrays do not nest.
-using GgufValue =
+using GgufAlternatives =
     std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool, std::string, uint64_t, int64_t,
                  double, GgufArray<uint8_t>, GgufArray<int8_t>, GgufArray<uint16_t>, GgufArray<int16_t>,
                  GgufArray<uint32_t>, GgufArray<int32_t>, GgufArray<float>, GgufArray<bool>, GgufArray<std::string>,
                  GgufArray<uint64_t>, GgufArray<int64_t>, GgufArray<double>>;
+
+// The alternative is the type of the value: scalars first, then one array for each element type. Arrays do not nest.
+// Copies and the destructor are compiled once, in gguf_value.cpp, because of the time that they take.
+class GgufValue : public GgufAlternatives {
+ public:
+  GgufValue();
+  template <class T>
+    requires(!std::is_base_of_v<GgufAlternatives, T>)
+  GgufValue(T value)  // NOLINT(google-explicit-constructor)
+      : GgufAlternatives(std::in_place_type<T>, std::move(value)) {}
+  GgufValue(const GgufValue& other);
+  GgufValue(GgufValue&& other) noexcept;
+  GgufValue& operator=(const GgufValue& other);
+  GgufValue& operator=(GgufValue&& other) noexcept;
+  ~GgufValue();
+};
 
 bool is_array(const GgufValue& value);
 GgufType element_type(const GgufValue& value);  // of a scalar: its own type

@@ -10,7 +10,7 @@ constexpr std::string_view kBlocks = "blocks";
 
 template <size_t... I>
 std::vector<std::string_view> op_names(std::index_sequence<I...>) {
-  return {std::variant_alternative_t<I, Op>::kDoc.name...};
+  return {std::variant_alternative_t<I, OpAlternatives::Type>::kDoc.name...};
 }
 
 template <size_t... I>
@@ -19,11 +19,11 @@ std::vector<OpCase> op_cases(std::string_view name, std::index_sequence<I...>) {
   const auto take = [&]<class O>(const O*) {
     if (O::kDoc.name == name) cases = O::cases();
   };
-  (take(static_cast<const std::variant_alternative_t<I, Op>*>(nullptr)), ...);
+  (take(static_cast<const std::variant_alternative_t<I, OpAlternatives::Type>*>(nullptr)), ...);
   return cases;
 }
 
-using Catalogue = std::make_index_sequence<std::variant_size_v<Op>>;
+using Catalogue = std::make_index_sequence<std::variant_size_v<OpAlternatives::Type>>;
 
 uint32_t row_count(const std::vector<CaseRun>& runs) {
   return std::accumulate(runs.begin(), runs.end(), 0u, [](uint32_t sum, const CaseRun& run) { return sum + run.rows; });

@@ -50,7 +50,7 @@ std::string section(const Op& op) {
 
 template <size_t... I>
 std::string sections(std::index_sequence<I...>) {
-  return cat(section(Op(std::in_place_index<I>))...);
+  return cat(section(std::variant_alternative_t<I, OpAlternatives::Type>{})...);
 }
 
 std::string blocks() {
@@ -67,7 +67,7 @@ std::string blocks() {
 }  // namespace
 
 std::string operators_markdown() {
-  return kIntroduction + sections(std::make_index_sequence<std::variant_size_v<Op>>()) + blocks();
+  return kIntroduction + sections(std::make_index_sequence<std::variant_size_v<OpAlternatives::Type>>()) + blocks();
 }
 
 }  // namespace sluice

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "graph/ops/attention.h"
@@ -79,19 +81,31 @@ namespace sluice {
 #define SLUICE_OP_OVERLOADS(f) SLUICE_EACH_OP(SLUICE_OP_OVERLOAD, f) static_assert(true)
 
 template <class /*Before*/, class... Ops>
-struct OpVariant {
+struct OpChoice {
   using Type = std::variant<Ops...>;
+  template <class T>
+  static constexpr bool kHas = (std::is_same_v<T, Ops> || ...);
 };
 #define SLUICE_OP_BEHIND(O, before) , O
-using Op = OpVariant<void SLUICE_EACH_OP(SLUICE_OP_BEHIND, )>::Type;
+using OpAlternatives = OpChoice<void SLUICE_EACH_OP(SLUICE_OP_BEHIND, )>;
 #undef SLUICE_OP_BEHIND
 
-inline const OpDoc& op_doc(const Op& op) {
-  return std::visit([](const auto& o) -> const OpDoc& { return o.kDoc; }, op);
-}
-inline std::string_view op_name(const Op& op) { return op_doc(op).name; }
-inline Status check_op(const Op& op, const Program& program) {
-  return std::visit([&](const auto& o) { return o.check(program); }, op);
-}
+// One of the catalogue's ops. What copies and destroys it is compiled once, in op.cpp: for so many alternatives that
+// costs a compiler seconds, in every source that holds a program.
+class Op : public OpAlternatives::Type {
+ public:
+  template <class T>
+    requires OpAlternatives::kHas<T>
+  Op(T op) : OpAlternatives::Type(std::in_place_type<T>, std::move(op)) {}  // NOLINT(google-explicit-constructor)
+  Op(const Op& other);
+  Op(Op&& other) noexcept;
+  Op& operator=(const Op& other);
+  Op& operator=(Op&& other) noexcept;
+  ~Op();
+};
+
+const OpDoc& op_doc(const Op& op);
+std::string_view op_name(const Op& op);
+Status check_op(const Op& op, const Program& program);
 
 }  // namespace sluice

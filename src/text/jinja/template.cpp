@@ -13,13 +13,13 @@ Result<Template> Template::parse(std::string_view text, std::string_view name, c
   }
   if (!is_utf8(text)) return error(ErrorKind::invalid, name, ": found bytes that are not UTF-8: want text");
   TRY(Block block, jinja::parse(text, name));
-  return Template(std::string(name), limits, std::move(block));
+  return Template(std::string(name), limits, std::make_shared<const Block>(std::move(block)));
 }
 
 Result<std::string> Template::render(const Value& context, const std::tm& now, Usage* usage) const {
   CHECK(context.is(Kind::dict));
   Machine machine(name_, limits_, now);
-  Result<std::string> text = Interpreter(machine, context.as_dict()).run(block_);
+  Result<std::string> text = Interpreter(machine, context.as_dict()).run(*block_);
   if (usage != nullptr) *usage = machine.usage();
   return text;
 }

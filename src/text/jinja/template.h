@@ -7,13 +7,16 @@
 #pragma once
 
 #include <ctime>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/jinja/machine.h"
-#include "text/jinja/parse/ast.h"
 
 namespace sluice::jinja {
+
+struct Statement;  // parse/ast.h
 
 class Template {
  public:
@@ -25,12 +28,12 @@ class Template {
   Result<std::string> render(const Value& context, const std::tm& now, Usage* usage = nullptr) const;
 
  private:
-  Template(std::string name, const Limits& limits, Block block)
+  Template(std::string name, const Limits& limits, std::shared_ptr<const std::vector<Statement>> block)
       : name_(std::move(name)), limits_(limits), block_(std::move(block)) {}
 
   std::string name_;
   Limits limits_;
-  Block block_;
+  std::shared_ptr<const std::vector<Statement>> block_;
 };
 
 }  // namespace sluice::jinja

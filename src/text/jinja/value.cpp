@@ -14,6 +14,13 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
+Value::Value() = default;
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+
 Value::Value(std::string text, bool safe, Room room) {
   const bool ascii = is_ascii(text);
   held_ = std::make_shared<const Text>(Text{std::move(text), safe, ascii, std::move(room)});

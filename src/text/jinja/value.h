@@ -37,7 +37,7 @@ enum class Kind : uint8_t { undefined, none, boolean, integer, number, text, lis
 
 class Value {
  public:
-  Value() = default;                                                     // undefined, without a reason
+  Value();                                                               // undefined, without a reason
   Value(None value) : held_(value) {}                                    // NOLINT(google-explicit-constructor)
   Value(bool value) : held_(value) {}                                    // NOLINT(google-explicit-constructor)
   Value(int64_t value) : held_(value) {}                                 // NOLINT(google-explicit-constructor)
@@ -46,6 +46,11 @@ class Value {
   Value(std::shared_ptr<const Dict> value) : held_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Value(std::shared_ptr<Object> value) : held_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
   explicit Value(std::string text, bool safe = false, Room room = {});
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
 
   // `reason` is the text of errors about it: "'tool' is undefined".
   static Value undefined(std::string reason, Room room = {});
