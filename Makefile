@@ -19,7 +19,7 @@ CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
 .PHONY: help run run-web train-demo test test-programs test-clients test-levels test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
-        test-deps check-deps neon-deps format clean check-neon check-tsan-long check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
+        test-deps check-deps neon-deps format clean check-neon check-tidy-long check-levels-long check-tsan-long check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
 
 # What follows "##" behind a target is its line here.
 help:
@@ -121,6 +121,8 @@ check-long: check-deps ## what takes long, before a release
 	+@$(TIMED) "test-webgpu" $(MAKE_) test-webgpu
 	+@$(TIMED) "test-chromium" $(MAKE_) test-chromium
 	+@$(TIMED) "check-neon" $(MAKE_) check-neon
+	+@$(TIMED) "check-tidy-long" $(MAKE_) check-tidy-long
+	+@$(TIMED) "check-levels-long" $(MAKE_) check-levels-long
 	+@$(TIMED) "check-tsan-long" $(MAKE_) check-tsan-long
 	+@$(TIMED) "check-fuzz-long" $(MAKE_) check-fuzz-long
 	+@$(TIMED) "check-faults-long" $(MAKE_) check-faults-long
@@ -132,7 +134,12 @@ check-format: check-deps
 check-includes: check-deps
 	tools/check_includes.py
 
+# What the last commits touched; check-tidy-long has all of src/.
 check-tidy: check-deps
+	cmake --preset tidy
+	tools/tidy.py build/tidy $(JOBS) 60
+
+check-tidy-long: check-deps
 	cmake --preset tidy
 	tools/tidy.py build/tidy $(JOBS)
 
@@ -160,17 +167,26 @@ check-asan: check-deps
 	$(QUICK) --test-dir build/asan
 	tests/serve/faults/run.sh build/asan/sluice 300 1
 
-# Only what runs on several threads: the pool, the CPU device, the engine. For the server and the one-answer list much more
-# is compiled.
+# The pool and the words that threads wait for: what all the rest shares out with.
 check-tsan: check-deps
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test
-	$(QUICK) --test-dir build/tsan -R '^(base|device|engine)_[0-9]'
+	cmake --build build/tsan -j $(JOBS) --target base_test
+	$(QUICK) --test-dir build/tsan -R '^base_[0-9]'
 
+# All that runs on several threads: a quarter of an hour to compile, half an hour to run.
 check-tsan-long: check-deps
 	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target one_answer_test serve_test
-	$(QUICK) --test-dir build/tsan -R '^(one_answer|serve)_[0-9]'
+	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test
+	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
+
+# The CPU's instruction sets beyond AVX2 beneath AddressSanitizer and by g++, and what WebGPU emits beneath AddressSanitizer.
+check-levels-long: check-deps
+	cmake --preset asan-long
+	cmake --build build/asan-long -j $(JOBS) --target device_test webgpu_emission_test
+	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/asan-long -R '^(device|webgpu_emission)_[0-9]'
+	cmake --preset gcc-long
+	cmake --build build/gcc-long -j $(JOBS) --target device_test
+	$(QUICK) --test-dir build/gcc-long -R '^device_[0-9]'
 
 # Kept inputs, and some seconds without coverage; check-fuzz-long has it.
 check-fuzz: check-deps

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""tidy.py BUILD JOBS: runs clang-tidy (checks: .clang-tidy) over the sources of src/ as BUILD compiles them.
+"""tidy.py BUILD JOBS [COMMITS]: runs clang-tidy (checks: .clang-tidy) over the sources of src/ as BUILD compiles them.
+
+With COMMITS, only over those that this many of the last commits, or what is not committed, touched: a changed header
+stands for the source of its name and, without one, for the first that includes it. Where git does not know so many
+commits, over all. A change of .clang-tidy wants a run without COMMITS.
 
 Nearly all of clang-tidy's time goes into the standard library's headers, so sources with the same flags are checked
 together, in batches (tools/batches.py). If names in a batch clash unexpectedly, the sources with errors and those without
@@ -51,10 +55,32 @@ def sources_by_flags():
     return {(device, flags + shared): sorted(sources) for (device, flags), sources in found.items()}
 
 
-def batches():
+def touched(sources, commits):
+    """Those of the sources that the last commits touched; all where git does not know so many."""
+    said = subprocess.run(["git", "diff", "--name-only", f"HEAD~{commits}", "--", "src"],
+                          capture_output=True, text=True, cwd=ROOT)
+    changed = set(said.stdout.split())
+    if said.returncode != 0:
+        return sources
+    chosen = set()
+    for name in changed:
+        path = ROOT / name
+        if path.suffix == ".h" and path.exists():
+            beside = path.with_suffix(".cpp")
+            including = f'#include "{path.relative_to(ROOT / "src")}"'
+            path = beside if beside in sources else next((s for s in sources if including in s.read_text()), None)
+        chosen.add(path)
+    return [source for source in sources if source in chosen]
+
+
+def batches(commits):
     """Lists of sources that one compiler run may read, with their flags."""
     public = public_types()
-    for (_, flags), sources in sources_by_flags().items():
+    found = sources_by_flags()
+    every = [source for sources in found.values() for source in sources]
+    chosen = set(touched(every, commits)) if commits else set(every)
+    for (_, flags), sources in found.items():
+        sources = [source for source in sources if source in chosen]
         for batch in batches_of(sources, MOST_SOURCES, public):
             yield flags, batch
 
@@ -116,7 +142,7 @@ def run(flags, sources, known, settings):
 def main():
     settings = (ROOT / ".clang-tidy").read_bytes() + output_of(TIDY, "--version")
     known = known_folder()
-    todo = sorted(batches(), key=lambda batch: -len(batch[1]))
+    todo = sorted(batches(int(sys.argv[3]) if len(sys.argv) > 3 else 0), key=lambda batch: -len(batch[1]))
     count = sum(len(sources) for _, sources in todo)
     print(f"tidy: {count} sources in {len(todo)} batches", flush=True)
     with concurrent.futures.ThreadPoolExecutor(int(sys.argv[2])) as pool:
