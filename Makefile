@@ -8,6 +8,8 @@ CTEST  := ctest --output-on-failure --timeout 1800 -j $(JOBS)
 # What sanitizers run: all but the goldens from every source, and the models of tests/data only.
 QUICK  := env -u SLUICE_REFERENCE_MODELS $(CTEST) -LE slow
 TIMED  := tools/timed.sh
+# So many commits are a change, where a check takes the sources that a change touches: more than one comes with.
+TOUCHED ?= 40
 MAKE_  := $(MAKE) --no-print-directory
 
 # Paths in the compiler cache are relative to the clone, so that another clone finds what this one compiled.
@@ -134,10 +136,11 @@ check-format: check-deps
 check-includes: check-deps
 	tools/check_includes.py
 
-# What the last commits touched; check-tidy-long has all of src/.
+# What the last TOUCHED commits touched, by clang-tidy and by g++; check-tidy-long and check-levels-long have all of src/.
 check-tidy: check-deps
 	cmake --preset tidy
-	tools/tidy.py build/tidy $(JOBS) 60
+	tools/tidy.py build/tidy $(JOBS) $(TOUCHED)
+	tools/second_compiler.py build/tidy $(JOBS) $(TOUCHED)
 
 check-tidy-long: check-deps
 	cmake --preset tidy
@@ -155,10 +158,11 @@ check-peer-media: check-peer
 	cmake --build build/peer/mtmd
 	tests/peer/mtmd/compare.py build/peer build/release "$${SLUICE_REFERENCE_MODELS:?want the folder of the reference models}"
 
-# The other compiler of the two that must take the sources: where its code could compute something else.
+# The other compiler of the two that must take the sources: where its code could compute something else. check-tidy lets it
+# read what the last commits touched.
 check-gcc: check-deps
 	cmake --preset gcc
-	cmake --build build/gcc -j $(JOBS) --target sluice device_test format_test graph_test
+	cmake --build build/gcc -j $(JOBS) --target device_test format_test graph_test
 	$(QUICK) --test-dir build/gcc -R '^(device|format|graph)_'
 
 check-asan: check-deps
@@ -177,15 +181,16 @@ check-tsan: check-deps
 check-tsan-long: check-deps
 	cmake --preset tsan
 	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test
-	$(QUICK) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
+	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
 
-# The CPU's instruction sets beyond AVX2 beneath AddressSanitizer and by g++, and what WebGPU emits beneath AddressSanitizer.
+# The CPU's instruction sets beyond AVX2 beneath AddressSanitizer and by g++; the one-answer list and what WebGPU emits
+# beneath AddressSanitizer; all of the program by g++.
 check-levels-long: check-deps
 	cmake --preset asan-long
-	cmake --build build/asan-long -j $(JOBS) --target device_test webgpu_emission_test
-	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/asan-long -R '^(device|webgpu_emission)_[0-9]'
+	cmake --build build/asan-long -j $(JOBS) --target device_test one_answer_test webgpu_emission_test
+	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/asan-long -R '^(device|one_answer|webgpu_emission)_[0-9]'
 	cmake --preset gcc-long
-	cmake --build build/gcc-long -j $(JOBS) --target device_test
+	cmake --build build/gcc-long -j $(JOBS) --target sluice device_test
 	$(QUICK) --test-dir build/gcc-long -R '^device_[0-9]'
 
 # Kept inputs, and some seconds without coverage; check-fuzz-long has it.

@@ -25,7 +25,6 @@ import sys
 
 from batches import ROOT, batches_of, public_types
 
-BUILD = pathlib.Path(sys.argv[1]).resolve()
 TIDY = "clang-tidy-19"
 MOST_SOURCES = 20  # a batch: enough to share the headers, few enough to keep every processor busy
 
@@ -38,12 +37,12 @@ def output_of(*command):
     return subprocess.run(command, capture_output=True, check=True, cwd=ROOT).stdout
 
 
-def sources_by_flags():
+def sources_by_flags(build):
     """(device's folder or none, flags) to the sources compiled with them, in order. Devices do not know each other, nor
     each other's names. Folders of headers are those of all sources: no two headers have one name."""
     found = collections.defaultdict(list)
     folders = dict.fromkeys([])
-    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+    for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["file"])
         if ROOT / "src" not in source.parents:
             continue
@@ -73,10 +72,10 @@ def touched(sources, commits):
     return [source for source in sources if source in chosen]
 
 
-def batches(commits):
+def batches(build, commits):
     """Lists of sources that one compiler run may read, with their flags."""
     public = public_types()
-    found = sources_by_flags()
+    found = sources_by_flags(build)
     every = [source for sources in found.values() for source in sources]
     chosen = set(touched(every, commits)) if commits else set(every)
     for (_, flags), sources in found.items():
@@ -85,11 +84,11 @@ def batches(commits):
             yield flags, batch
 
 
-def known_folder():
+def known_folder(build):
     try:
         folder = pathlib.Path(output_of("ccache", "--get-config", "cache_dir").decode().strip()) / "tidy"
     except (OSError, subprocess.CalledProcessError):
-        folder = BUILD / "tidy" / "known"
+        folder = build / "tidy" / "known"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -117,10 +116,10 @@ def with_errors(sources, said):
     return [str(source.relative_to(ROOT)) for source in apart]
 
 
-def run(flags, sources, known, settings):
+def run(build, flags, sources, known, settings):
     """What clang-tidy has against these sources: nothing where they are clean."""
     name = sources[0].relative_to(ROOT).as_posix().replace("/", "_")
-    file = BUILD / "tidy" / f"{len(sources)}_{name}"
+    file = build / "tidy" / f"{len(sources)}_{name}"
     file.parent.mkdir(exist_ok=True)
     file.write_text("".join(f'#include "{source}"  // NOLINT\n' for source in sources))
     mark = known / digest(file, flags, settings)
@@ -136,19 +135,22 @@ def run(flags, sources, known, settings):
     if not apart:
         return ""
     parts = [[s for s in sources if (str(s.relative_to(ROOT)) in apart) == chosen] for chosen in (False, True)]
-    return "".join(run(flags, part, known, settings) for part in parts)
+    return "".join(run(build, flags, part, known, settings) for part in parts)
 
 
 def main():
+    build, jobs = pathlib.Path(sys.argv[1]).resolve(), int(sys.argv[2])
+    commits = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     settings = (ROOT / ".clang-tidy").read_bytes() + output_of(TIDY, "--version")
-    known = known_folder()
-    todo = sorted(batches(int(sys.argv[3]) if len(sys.argv) > 3 else 0), key=lambda batch: -len(batch[1]))
+    known = known_folder(build)
+    todo = sorted(batches(build, commits), key=lambda batch: -len(batch[1]))
     count = sum(len(sources) for _, sources in todo)
     print(f"tidy: {count} sources in {len(todo)} batches", flush=True)
-    with concurrent.futures.ThreadPoolExecutor(int(sys.argv[2])) as pool:
-        said = "".join(pool.map(lambda batch: run(*batch, known, settings), todo))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        said = "".join(pool.map(lambda batch: run(build, *batch, known, settings), todo))
     sys.stdout.write(said)
     sys.exit(1 if said else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

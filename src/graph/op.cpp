@@ -2,12 +2,6 @@
 
 namespace sluice {
 
-Op::Op(const Op& other) = default;
-Op::Op(Op&& other) noexcept = default;
-Op& Op::operator=(const Op& other) = default;
-Op& Op::operator=(Op&& other) noexcept = default;
-Op::~Op() = default;
-
 const OpDoc& op_doc(const Op& op) {
   return std::visit([](const auto& o) -> const OpDoc& { return o.kDoc; }, op);
 }

@@ -90,19 +90,15 @@ struct OpChoice {
 using OpAlternatives = OpChoice<void SLUICE_EACH_OP(SLUICE_OP_BEHIND, )>;
 #undef SLUICE_OP_BEHIND
 
-// One of the catalogue's ops. What copies and destroys it is compiled once, in op.cpp: for so many alternatives that
-// costs a compiler seconds, in every source that holds a program.
+// One of the catalogue's ops. It is made from one by name, because the choice among so many alternatives, which a
+// variant's own constructor makes, costs a compiler seconds in every source that records a program.
 class Op : public OpAlternatives::Type {
  public:
   template <class T>
     requires OpAlternatives::kHas<T>
   Op(T op) : OpAlternatives::Type(std::in_place_type<T>, std::move(op)) {}  // NOLINT(google-explicit-constructor)
-  Op(const Op& other);
-  Op(Op&& other) noexcept;
-  Op& operator=(const Op& other);
-  Op& operator=(Op&& other) noexcept;
-  ~Op();
 };
+static_assert(std::is_trivially_copyable_v<Op>);
 
 const OpDoc& op_doc(const Op& op);
 std::string_view op_name(const Op& op);
