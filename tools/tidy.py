@@ -6,7 +6,7 @@ stands for the source of its name and, without one, for the first that includes 
 commits, over all. A change of .clang-tidy wants a run without COMMITS.
 
 Nearly all of clang-tidy's time goes into the standard library's headers, so sources with the same flags are checked
-together, in batches (tools/batches.py). If names in a batch clash unexpectedly, the sources with errors and those without
+together, in batches (tools/batches.py). If names in a batch clash or shadow each other, the sources with errors and those without
 are checked again separately, and only runs without errors count.
 Results are cached by a digest of a batch's preprocessed text, its flags, the checks and the tool. A result is a file in
 the folder `tidy` of the compiler cache, if there is one. The file is empty if the batch was clean; otherwise it names the
@@ -107,7 +107,7 @@ def with_errors(sources, said):
         if above := INCLUDED.match(line):
             stack.append(above.group(1))
             continue
-        if "[clang-diagnostic-error]" in line:
+        if "[clang-diagnostic-" in line:
             found.update(stack + [line.split(":")[0]])
         stack = []
     apart = [source for source in sources if str(source) in found]
@@ -127,7 +127,7 @@ def run(build, flags, sources, known, settings):
         result = subprocess.run([TIDY, "-quiet", f"--config-file={ROOT}/.clang-tidy", r"--header-filter=src/.*\.(h|cpp)$",
                                  str(file), "--", *flags, "-ferror-limit=0"], capture_output=True, text=True, cwd=ROOT)
         said = result.stdout + result.stderr
-        clashes = len(sources) > 1 and "[clang-diagnostic-error]" in said
+        clashes = len(sources) > 1 and "[clang-diagnostic-" in said
         if result.returncode != 0 and not clashes:
             return said
         mark.write_text("\n".join(with_errors(sources, said)) if clashes else "")
