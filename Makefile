@@ -8,7 +8,7 @@ CTEST  := ctest --output-on-failure --timeout 1800 -j $(JOBS)
 # What sanitizers run: all but the goldens from every source, and the models of tests/data only.
 QUICK  := env -u SLUICE_REFERENCE_MODELS $(CTEST) -LE slow
 TIMED  := tools/timed.sh
-# So many commits are a change, where a check takes the sources that a change touches: more than one comes with.
+# check-tidy reads the sources that this many of the last commits touched. A change often comes as many commits.
 TOUCHED ?= 40
 MAKE_  := $(MAKE) --no-print-directory
 
@@ -177,7 +177,7 @@ check-tsan: check-deps
 	cmake --build build/tsan -j $(JOBS) --target base_test
 	$(QUICK) --test-dir build/tsan -R '^base_[0-9]'
 
-# All that runs on several threads: a quarter of an hour to compile, half an hour to run.
+# All that runs on several threads.
 check-tsan-long: check-deps
 	cmake --preset tsan
 	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test

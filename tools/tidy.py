@@ -6,8 +6,8 @@ stands for the source of its name and, without one, for the first that includes 
 commits, over all. A change of .clang-tidy wants a run without COMMITS.
 
 Nearly all of clang-tidy's time goes into the standard library's headers, so sources with the same flags are checked
-together, in batches (tools/batches.py). If names in a batch clash or shadow each other, the sources with errors and those without
-are checked again separately, and only runs without errors count.
+together, in batches (tools/batches.py). If names in a batch clash or shadow each other, the sources with errors and those
+without are checked again separately, and only runs without errors count.
 Results are cached by a digest of a batch's preprocessed text, its flags, the checks and the tool. A result is a file in
 the folder `tidy` of the compiler cache, if there is one. The file is empty if the batch was clean; otherwise it names the
 sources that must be checked separately because of a clash.

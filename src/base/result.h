@@ -69,7 +69,7 @@ class [[nodiscard]] Result {
     return *value_;
   }
 
-  // Not a std::variant: with one for each T, compilers would be busy with those a third of their time.
+  // Not a std::variant: the compiler would make one for each T, and each costs it far more than an optional.
   std::optional<T> value_;
   Error failure_;
 };
