@@ -6,7 +6,7 @@
 //   Runner::start   starts one step; Runner::poll says when it is done. Nothing here waits for hardware.
 //
 // A Runner belongs to one thread at a time. The step and all read targets must not change until the ticket is done. A
-// device may also measure its speed (measured.h).
+// device may also measure its speed (measured.h), and train factors in its own memory (trained_memory.h).
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@
 
 #include "base/budget.h"
 #include "base/result.h"
+#include "device/trained_memory.h"
 #include "graph/program.h"
 #include "graph/step.h"
 #include "graph/weights.h"
@@ -38,6 +39,7 @@ struct DeviceInfo {
       false;                     // prompt and decode rows give the same bits, so prefixes match whatever their classes
   bool expert_slots = false;     // plan() takes PlanRequest::expert_slots
   bool plays_in_pieces = false;  // poll() computes steps that were started with StartOptions::in_pieces
+  bool trains_factors = false;   // plan() takes PlanRequest::trained
   // Ops that the device lacks on purpose, and "embed.adapter", "linear.adapter", "experts.adapter" or
   // "attention.adapter" if it lacks that operand. plan() refuses a program with one of them.
   std::vector<std::string> missing{};
@@ -76,6 +78,8 @@ struct PlanRequest {
   bool round_to_bf16 = false;
   // Every step is of whole sequences, of which most rows are wanted: training. No step is of class decode.
   bool whole_sequences = false;
+  // Factors that the device trains by itself: Runner::trained_memory(). None of them is an embedding table.
+  std::vector<TrainedFactor> trained{};
   bool traced = false;  // keep every named value to the end of a step; ops that would hide one are not fused
 };
 
@@ -89,8 +93,6 @@ class Plan {
   // Device, instruction set, arithmetic, kernel version, cache formats: part of every snapshot's key.
   virtual std::string numerics_id() const = 0;
 };
-
-using Ticket = uint64_t;
 
 // Rows of a value to read back after a step.
 struct ReadRequest {
@@ -136,6 +138,7 @@ struct StartOptions {
   // On a device that computes within start(): each poll() computes one piece of the step, so that the caller's other
   // work goes on between them. Nothing else of the runner is used until the step is done. Pieces change no bit.
   bool in_pieces = false;
+  bool add_gradients = false;  // to those of trained_memory()
 };
 
 // Gate, up and down.
@@ -184,6 +187,8 @@ class Runner {
 
   virtual ExpertMemory* expert_memory() { return nullptr; }  // null: planned without slots
   virtual void resume(Ticket /*stopped*/) {}                 // continues a step that has stopped
+
+  virtual TrainedMemory* trained_memory() { return nullptr; }  // null: planned without trained factors
 
   virtual MeasuredRunner* measured() { return nullptr; }  // device/measured.h; null: it measures nothing
 

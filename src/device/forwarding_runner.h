@@ -31,6 +31,7 @@ class ForwardingRunner : public Runner {
   }
   void reload(WeightId weight, uint32_t first, uint32_t matrices) override { runner_->reload(weight, first, matrices); }
   ExpertMemory* expert_memory() override { return runner_->expert_memory(); }
+  TrainedMemory* trained_memory() override { return runner_->trained_memory(); }
   void resume(Ticket stopped) override { runner_->resume(stopped); }
   MeasuredRunner* measured() override { return runner_->measured(); }
   std::optional<Completion> poll() override { return runner_->poll(); }

@@ -45,10 +45,7 @@ Result<std::unique_ptr<TrainedFactors>> TrainedFactors::create(std::shared_ptr<c
       return error(ErrorKind::unsupported, file.path(),
                    ": has factors of the embedding table: want none of it to train");
   TRY(made->reserved_, budget.reserve(Domain::host, Purpose::adapters, bytes(file)));
-  for (size_t i = 0; i < file.stored_count(); ++i) {
-    made->tensors_.push_back(file.stored(i));
-    made->gradients_.emplace_back(made->tensors_.back().numbers.size());
-  }
+  for (size_t i = 0; i < file.stored_count(); ++i) made->tensors_.push_back(file.stored(i));
   for (const AdaptedWeight& weight : file.weights()) {
     const WeightShape& shape = weight.shape;
     const auto take = [&](const char* name, WeightShape of) {
@@ -132,7 +129,68 @@ void TrainedFactors::lay_out() {
   });
 }
 
+const std::vector<std::vector<std::string>>& TrainedFactors::groups() {
+  if (!groups_) groups_ = find_groups();
+  return *groups_;
+}
+
+std::vector<std::vector<std::string>> TrainedFactors::find_groups() const {
+  std::map<const Factor*, std::vector<const Adapter::Run*>> runs_of;
+  for (const Run& run : runs_) runs_of[run.factor].push_back(&run.numbers);
+  const auto are_alike = [](const Adapter::Run* a, const Adapter::Run* b) {
+    const auto same = [](const Adapter::Run::Dimension& one, const Adapter::Run::Dimension& other) {
+      return one.step == other.step && one.in_order == other.in_order;
+    };
+    return has_same_stored(*a, *b) && a->index == b->index && a->order == b->order && same(a->by[0], b->by[0]) &&
+           same(a->by[1], b->by[1]) && same(a->by[2], b->by[2]);
+  };
+  std::vector<std::vector<std::string>> groups;
+  std::vector<const Factor*> firsts;  // by group
+  for (const AdaptedWeight& weight : adapter_->weights())
+    for (const char* side : {".adapter_a", ".adapter_b"}) {
+      const Factor* const factor = &factors_.at(weight.weight + side);
+      const auto found = std::ranges::find_if(firsts, [&](const Factor* first) {
+        return first->shape == factor->shape && std::ranges::equal(runs_of[first], runs_of[factor], are_alike);
+      });
+      const auto group = static_cast<size_t>(found - firsts.begin());
+      if (group == firsts.size()) {
+        firsts.push_back(factor);
+        groups.emplace_back();
+      }
+      groups[group].push_back(weight.weight + side);
+    }
+  std::vector<std::vector<bool>> reached;
+  for (const StoredFactor& one : tensors_) reached.emplace_back(one.numbers.size());
+  size_t stored = 0, in_groups = 0, count = 0;
+  for (const StoredFactor& one : tensors_) stored += one.numbers.size();
+  for (const Factor* const first : firsts) {
+    in_groups += first->numbers->size();
+    for (const Adapter::Run* run : runs_of[first]) {
+      if (run->factor != 1) return {};
+      run->each_line(0, run->by[0].count, [&](const Adapter::Run::Line& line) {
+        line.each([&](size_t, size_t stored_at) {
+          count += reached[run->tensor][stored_at] ? 0 : 1;
+          reached[run->tensor][stored_at] = true;
+        });
+      });
+    }
+  }
+  return count == stored && in_groups == stored ? groups : std::vector<std::vector<std::string>>();
+}
+
+void TrainedFactors::make_gradients() {
+  if (!gradients_.empty()) return;
+  gradients_.reserve(tensors_.size());
+  for (const StoredFactor& one : tensors_) gradients_.emplace_back(one.numbers.size());
+}
+
+std::span<std::vector<float>> TrainedFactors::gradients() {
+  make_gradients();
+  return gradients_;
+}
+
 void TrainedFactors::clear_gradients() {
+  make_gradients();
   const std::vector<TensorPiece> pieces = pieces_of(gradients_);
   sluice::each_piece(*pool_, pieces, [&](size_t, const TensorPiece& piece) {
     std::fill(gradients_[piece.tensor].begin() + static_cast<ptrdiff_t>(piece.first),
@@ -140,21 +198,47 @@ void TrainedFactors::clear_gradients() {
   });
 }
 
-void TrainedFactors::add_gradients(std::span<const Gradient> gradients) {
-  if (gradients.empty()) return;  // those of an evaluation
-  std::unordered_map<const Factor*, std::span<const float>> by_factor;
-  for (const Gradient& one : gradients) {
+template <class AnyNumbers, class Body>
+void TrainedFactors::each_line_with(std::span<const AnyNumbers> weights, const Body& body) const {
+  std::unordered_map<const Factor*, decltype(AnyNumbers::numbers.data())> by_factor;
+  for (const AnyNumbers& one : weights) {
     const Factor& factor = factors_.at(*one.factor);
     CHECK(one.numbers.size() == factor.numbers->size());
-    by_factor.emplace(&factor, one.numbers);
+    by_factor.emplace(&factor, one.numbers.data());
   }
-  std::vector<const float*> of_run;
+  std::vector<decltype(AnyNumbers::numbers.data())> of_run;
   of_run.reserve(runs_.size());
-  for (const Run& run : runs_) of_run.push_back(by_factor.at(run.factor).data());
+  for (const Run& run : runs_) {
+    const auto found = by_factor.find(run.factor);
+    of_run.push_back(found == by_factor.end() ? nullptr : found->second);
+  }
   each_piece([&](const Run& run, const Adapter::Run::Line& line) {
-    const float* from = of_run[static_cast<size_t>(&run - runs_.data())];
+    auto* const numbers = of_run[static_cast<size_t>(&run - runs_.data())];
+    if (numbers != nullptr) body(run, numbers, line);
+  });
+}
+
+void TrainedFactors::add_gradients(std::span<const Numbers> gradients) {
+  if (gradients.empty()) return;  // those of an evaluation
+  make_gradients();
+  each_line_with(gradients, [&](const Run& run, const float* from, const Adapter::Run::Line& line) {
     float* to = gradients_[run.numbers.tensor].data();
     line.each([=, factor = run.numbers.factor](size_t at, size_t stored_at) { to[stored_at] += factor * from[at]; });
+  });
+}
+
+void TrainedFactors::to_stored(std::span<const Numbers> weights, std::span<std::vector<float>> tensors) const {
+  each_line_with(weights, [&](const Run& run, const float* from, const Adapter::Run::Line& line) {
+    float* to = tensors[run.numbers.tensor].data();
+    line.each([=](size_t at, size_t stored_at) { to[stored_at] = from[at]; });
+  });
+}
+
+void TrainedFactors::from_stored(std::span<const std::vector<float>> tensors,
+                                 std::span<const MutableNumbers> weights) const {
+  each_line_with(weights, [&](const Run& run, float* to, const Adapter::Run::Line& line) {
+    const float* from = tensors[run.numbers.tensor].data();
+    line.each([=](size_t at, size_t stored_at) { to[at] = from[stored_at]; });
   });
 }
 

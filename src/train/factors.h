@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -34,21 +35,33 @@ class TrainedFactors final : public WeightSource {
   // By tensor of the adapter's file: its numbers, and the gradients of the loss for them.
   std::span<StoredFactor> tensors() { return tensors_; }
   std::span<const StoredFactor> tensors() const { return tensors_; }
-  std::span<std::vector<float>> gradients() { return gradients_; }
+  std::span<std::vector<float>> gradients();  // they take memory once they are asked for
 
   // Copies the tensors' numbers to the program's weights.
   void lay_out();
+  std::span<const float> laid_out(const std::string& name) const { return *factors_.at(name).numbers; }
+  // The program's weights by their names, in groups. Those of a group have the same stored numbers at the same places.
+  // None, unless each stored number is in one group, in one place, and as large there.
+  const std::vector<std::vector<std::string>>& groups();
   uint64_t version() const { return version_; }  // grows with every lay_out()
   // Whether the weight of that name is one of the factors.
   bool has(const std::string& name) const { return factors_.contains(name); }
   void clear_gradients();
-  // Adds the gradients of all of the program's weights, "w.adapter_a" and "w.adapter_b", those of a stored number in
-  // the order of the adapter's weights.
-  struct Gradient {
+  // Numbers for one of the program's weights, "w.adapter_a" or "w.adapter_b".
+  struct Numbers {
     const std::string* factor;
     std::span<const float> numbers;
   };
-  void add_gradients(std::span<const Gradient> gradients);
+  struct MutableNumbers {
+    const std::string* factor;
+    std::span<float> numbers;
+  };
+  // Adds the gradients of all of the program's weights, those of a stored number in the order of the adapter's weights.
+  void add_gradients(std::span<const Numbers> gradients);
+  // The same numbers by stored tensor and for the program's weights; only if is_one_to_one(). `weights` are all of
+  // them.
+  void to_stored(std::span<const Numbers> weights, std::span<std::vector<float>> tensors) const;
+  void from_stored(std::span<const std::vector<float>> tensors, std::span<const MutableNumbers> weights) const;
 
  private:
   struct Factor {
@@ -71,8 +84,13 @@ class TrainedFactors final : public WeightSource {
   TrainedFactors(std::shared_ptr<const Adapter> adapter, const WeightSource& weights, ThreadPool& pool)
       : adapter_(std::move(adapter)), weights_(&weights), pool_(&pool) {}
   void find_runs();
+  void make_gradients();
+  std::vector<std::vector<std::string>> find_groups() const;
   template <class Body>
   void each_piece(const Body& body) const;
+  // Calls body(run, numbers of the run's weight, line) for every line of these weights, on any thread.
+  template <class AnyNumbers, class Body>
+  void each_line_with(std::span<const AnyNumbers> weights, const Body& body) const;
 
   std::shared_ptr<const Adapter> adapter_;
   const WeightSource* weights_;
@@ -83,6 +101,7 @@ class TrainedFactors final : public WeightSource {
   std::unordered_map<std::string, Factor> factors_;
   std::vector<Run> runs_;      // by stored tensor
   std::vector<Piece> pieces_;  // no two have the same numbers of a stored tensor
+  std::optional<std::vector<std::vector<std::string>>> groups_;
   uint64_t version_ = 0;
 };
 

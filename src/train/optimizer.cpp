@@ -22,12 +22,24 @@ double clip_gradients(std::span<std::vector<float>> gradients, double clip, Thre
     squares[i] = sum;
   });
   const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
-  const double factor = clip / (norm + 1e-6);
-  if (clip <= 0 || !(factor < 1)) return norm;
+  const double factor = clip_factor(norm, clip);
+  if (factor == 1) return norm;
   each_piece(pool, pieces, [&](size_t, const TensorPiece& piece) {
     for (size_t n = piece.first; n < piece.end; ++n) gradients[piece.tensor][n] *= static_cast<float>(factor);
   });
   return norm;
+}
+
+double clip_factor(double norm, double clip) {
+  const double factor = clip / (norm + 1e-6);
+  return clip <= 0 || !(factor < 1) ? 1 : factor;
+}
+
+AdamStep adam_step(const OptimizerOptions& options, uint64_t step, double rate) {
+  const auto count = static_cast<double>(step);
+  return {.decay = 1 - rate * options.weight_decay,
+          .rate = rate / (1 - std::pow(options.beta1, count)),
+          .root = std::sqrt(1 - std::pow(options.beta2, count))};
 }
 
 double scheduled_rate(double rate, uint64_t step, uint64_t warm_up, uint64_t steps) {
@@ -69,18 +81,16 @@ void Optimizer::step(std::span<StoredFactor> tensors, std::span<const std::vecto
 }
 
 void Optimizer::adam(const TensorPiece& piece, float* numbers, const float* gradient, double rate) {
-  const auto count = static_cast<double>(steps_);
-  const double step = rate / (1 - std::pow(options_.beta1, count));
-  const double of_square = std::sqrt(1 - std::pow(options_.beta2, count)), eps = options_.eps;
-  const auto decay = static_cast<float>(1 - rate * options_.weight_decay);
+  const AdamStep step = adam_step(options_, steps_, rate);
+  const auto decay = static_cast<float>(step.decay);
   const auto beta1 = static_cast<float>(options_.beta1), beta2 = static_cast<float>(options_.beta2);
   float* const means = means_[piece.tensor].data();
   float* const squares = squares_[piece.tensor].data();
   for (size_t i = piece.first; i < piece.end; ++i) {
     means[i] += (gradient[i] - means[i]) * (1 - beta1);
     squares[i] = squares[i] * beta2 + (1 - beta2) * gradient[i] * gradient[i];
-    const double root = std::sqrt(static_cast<double>(squares[i])) / of_square + eps;
-    numbers[i] = numbers[i] * decay - static_cast<float>(step * static_cast<double>(means[i]) / root);
+    const double root = std::sqrt(static_cast<double>(squares[i])) / step.root + options_.eps;
+    numbers[i] = numbers[i] * decay - static_cast<float>(step.rate * static_cast<double>(means[i]) / root);
   }
 }
 

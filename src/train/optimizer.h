@@ -27,6 +27,15 @@ double clip_gradients(std::span<std::vector<float>> gradients, double clip, Thre
 // transformers' get_cosine_schedule_with_warmup. Step counts from 0.
 double scheduled_rate(double rate, uint64_t step, uint64_t warm_up, uint64_t steps);
 
+// By what gradients of that norm are multiplied, so that it becomes `clip` at most.
+double clip_factor(double norm, double clip);
+
+// The numbers of AdamW's step t, from 1: w = decay w - rate mean / (sqrt(square) / root + eps).
+struct AdamStep {
+  double decay = 1, rate = 0, root = 1;
+};
+AdamStep adam_step(const OptimizerOptions& options, uint64_t step, double rate);
+
 class Optimizer {
  public:
   Optimizer(const OptimizerOptions& options, std::span<const StoredFactor> tensors);

@@ -144,11 +144,14 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFact
   if (made->trained_.empty())
     return error(ErrorKind::invalid, "training: all examples are held out: want some to learn");
   TRY(made->reserved_,
-      budget.reserve(Domain::host, Purpose::adapters, Optimizer::bytes(options.optimizer, elements_of(factors))));
+      budget.reserve(Domain::host, Purpose::adapters, FactorOptimizer::bytes(options.optimizer, elements_of(factors))));
   TRY_STATUS(made->compute_media(model, device, budget));
-  const TrainingStep::Options of_step{
-      .arithmetic = options.arithmetic, .size = made->size_, .media = made->media_.get()};
+  const TrainingStep::Options of_step{.arithmetic = options.arithmetic,
+                                      .size = made->size_,
+                                      .on_device = FactorOptimizer::is_on_device(factors, device, options.optimizer),
+                                      .media = made->media_.get()};
   TRY(made->step_, TrainingStep::create(model, factors, device, budget, of_step));
+  made->optimizer_ = FactorOptimizer::make(options.optimizer, factors, *made->step_);
   if (made->has_pairs() || !made->held_out_.empty())
     TRY_ASSIGN(
         made->evaluation_,
@@ -171,9 +174,12 @@ Result<std::vector<MemoryLine>> Trainer::memory(const Model& model, TrainedFacto
                                                 const TrainerOptions& options) {
   const StepSize size = step_size(examples, options);
   TRY(std::vector<MemoryLine> lines,
-      TrainingStep::memory(model, factors, device, {.arithmetic = options.arithmetic, .size = size}));
+      TrainingStep::memory(model, factors, device,
+                           {.arithmetic = options.arithmetic,
+                            .size = size,
+                            .on_device = FactorOptimizer::is_on_device(factors, device, options.optimizer)}));
   lines.push_back({Domain::host, Purpose::adapters,
-                   factors.reserved_bytes() + Optimizer::bytes(options.optimizer, elements_of(factors))});
+                   factors.reserved_bytes() + FactorOptimizer::bytes(options.optimizer, elements_of(factors))});
   lines.push_back({Domain::host, Purpose::staging, MediaRows::bytes(model, media_of(examples))});
   if (!evaluates(examples.size(), options)) return lines;
   TRY(const std::vector<MemoryLine> more,
@@ -242,9 +248,17 @@ uint64_t Trainer::reference_tokens() const {
   return tokens;
 }
 
+// An evaluation has factors of its own, which come from the tensors.
 void Trainer::begin(Stage stage, TrainingStep& step, const TrainPart& sequences) {
   stage_ = stage;
-  run_.begin(step, PartRun::parts_of(sequences, size_));
+  stops_ = false;
+  takes_ = &step == evaluation_.get();
+  if (!takes_) run_.begin(step, PartRun::parts_of(sequences, size_));
+}
+
+void Trainer::stop() {
+  stops_ = true;
+  run_.stop();
 }
 
 // The losses of pairs before the factors change for the first time are those that they are held against.
@@ -263,7 +277,7 @@ void Trainer::keep_reference(const std::vector<double>& sums) {
 Status Trainer::take_reference() {
   if (!has_pairs() || !reference_.empty()) return {};
   begin_pairs();
-  TRY(const std::vector<double> sums, waited_for([&] { return run_.poll(); }));
+  TRY(const std::vector<double> sums, waited_for([&] { return poll_run(); }));
   keep_reference(sums);
   return {};
 }
@@ -299,16 +313,27 @@ void Trainer::begin_step() {
   for (const BatchPart& one : sequences_) report_.tokens += tokens_of(*one.sequence);
   const float share = 1 / static_cast<float>(targets_of(sequences_));
   for (BatchPart& one : sequences_) one.share = share;
-  factors_->clear_gradients();
+  optimizer_->clear_gradients();
   if (has_pairs())
     begin_pairs();
   else
     begin(Stage::losses, *step_, sequences_);
 }
 
-// The losses of the stage at hand; those that pairs are held against are kept, and their stage is followed by another.
+// The losses of the stage at hand.
+Result<std::optional<std::vector<double>>> Trainer::poll_run() {
+  if (!takes_) return run_.poll();
+  Result<bool> taken = optimizer_->poll_factors();
+  takes_ = taken && !*taken;
+  if (!taken) return taken.error();
+  if (*taken && !stops_)
+    run_.begin(*evaluation_, PartRun::parts_of(stage_ == Stage::reference ? all_sequences() : sequences_, size_));
+  return std::optional<std::vector<double>>();
+}
+
+// Those that pairs are held against are kept, and their stage is followed by another.
 Result<std::optional<std::vector<double>>> Trainer::poll_losses() {
-  TRY(std::optional<std::vector<double>> sums, run_.poll());
+  TRY(std::optional<std::vector<double>> sums, poll_run());
   if (!sums || stage_ != Stage::reference) return sums;
   keep_reference(*sums);
   begin_pairs();
@@ -316,6 +341,7 @@ Result<std::optional<std::vector<double>>> Trainer::poll_losses() {
 }
 
 Result<std::optional<StepReport>> Trainer::poll_step() {
+  if (updates_) return poll_update();
   TRY(const std::optional<std::vector<double>> sums, poll_losses());
   if (!sums) return std::optional<StepReport>();
   if (stage_ == Stage::preference) {
@@ -324,8 +350,8 @@ Result<std::optional<StepReport>> Trainer::poll_step() {
     return std::optional<StepReport>();
   }
   if (!has_pairs()) report_.loss = mean_loss(*sums, sequences_);
-  TRY_STATUS(update(report_));
-  return std::optional(report_);
+  begin_update();
+  return poll_update();
 }
 
 void Trainer::begin_evaluation() {
@@ -355,16 +381,23 @@ Result<std::optional<double>> Trainer::evaluate() {
 }
 
 // The optimizer's part of a step.
-Status Trainer::update(StepReport& report) {
-  report.rate = scheduled_rate(options_.rate, done_, options_.warm_up, steps_);
-  report.gradient_norm = clip_gradients(factors_->gradients(), options_.optimizer.clip, factors_->pool());
-  if (!std::isfinite(report.gradient_norm))
+void Trainer::begin_update() {
+  report_.rate = scheduled_rate(options_.rate, done_, options_.warm_up, steps_);
+  optimizer_->begin_update(report_.rate);
+  updates_ = true;
+}
+
+Result<std::optional<StepReport>> Trainer::poll_update() {
+  Result<std::optional<double>> norm = optimizer_->poll_update();
+  updates_ = norm && !*norm;
+  if (!norm) return norm.error();
+  if (!*norm) return std::optional<StepReport>();
+  if (!std::isfinite(**norm))
     return error(ErrorKind::invalid, "training: the gradient of step ", done_ + 1,
                  " is not finite: want a lower learning rate or other data");
-  optimizer_.step(factors_->tensors(), factors_->gradients(), report.rate, factors_->pool());
-  factors_->lay_out();
+  report_.gradient_norm = **norm;
   ++done_;
-  return {};
+  return std::optional(report_);
 }
 
 Result<double> Trainer::measure_parts(TrainingStep& step, const std::vector<TrainPart>& parts, double seconds) {
@@ -389,10 +422,8 @@ Result<TrainerPace> Trainer::measure(double seconds) {
     for (TrainPart& part : PartRun::parts_of(sequences_of(batch(step)), size_)) parts.push_back(std::move(part));
   TrainerPace pace;
   TRY(pace.tokens_per_second, measure_parts(*step_, parts, seconds));
-  StepReport report;
   const Clock::time_point began = Clock::now();
-  factors_->clear_gradients();
-  TRY_STATUS(update(report));
+  TRY_STATUS(optimizer_->update(options_.rate));
   pace.update_seconds = seconds_since(began);
   if (evaluation_ != nullptr)
     TRY_ASSIGN(pace.evaluation_tokens_per_second, measure_parts(*evaluation_, parts, seconds));
@@ -420,15 +451,17 @@ std::string Trainer::fingerprint() const {
   return sha.finish_hex();
 }
 
-Status Trainer::save(const std::string& folder) const {
+Status Trainer::save(const std::string& folder) {
   TRY_STATUS(make_folders(folder));
+  TRY_STATUS(take_factors());
+  TRY(const FactorOptimizer::State trained, optimizer_->state());
   std::vector<SavedTensor> factors, optimizer;
   const std::span<const StoredFactor> tensors = std::as_const(*factors_).tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
     factors.push_back({tensors[i].name, tensors[i].shape, tensors[i].numbers});
-    if (optimizer_.means().empty()) continue;
-    optimizer.push_back({"mean " + tensors[i].name, tensors[i].shape, optimizer_.means()[i]});
-    optimizer.push_back({"square " + tensors[i].name, tensors[i].shape, optimizer_.squares()[i]});
+    if (trained.means.empty()) continue;
+    optimizer.push_back({"mean " + tensors[i].name, tensors[i].shape, trained.means[i]});
+    optimizer.push_back({"square " + tensors[i].name, tensors[i].shape, trained.squares[i]});
   }
   TRY_STATUS(write_safetensors(join_path(folder, kFactorsFile), factors));
   TRY_STATUS(write_safetensors(join_path(folder, kOptimizerFile), optimizer));
@@ -458,7 +491,7 @@ Status Trainer::load(const std::string& folder) {
   }
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].numbers = std::move(numbers[i]);
   done_ = static_cast<uint64_t>(std::clamp<int64_t>(steps->as_integer(), 0, static_cast<int64_t>(steps_)));
-  optimizer_.restore(done_, std::move(means), std::move(squares));
+  optimizer_->restore({.steps = done_, .means = std::move(means), .squares = std::move(squares)});
   factors_->lay_out();
   return {};
 }

@@ -25,6 +25,7 @@
 #include "base/result.h"
 #include "device/device.h"
 #include "model/model.h"
+#include "train/factor_optimizer.h"
 #include "train/factors.h"
 #include "train/optimizer.h"
 #include "train/part_run.h"
@@ -92,15 +93,19 @@ class Trainer {
   Result<std::optional<StepReport>> poll_step();
   void begin_evaluation();  // of examples held out, of which there are some
   Result<std::optional<double>> poll_evaluation();
-  bool running() const { return run_.running(); }
+  bool running() const { return run_.running() || updates_ || takes_; }
   // Gives up what was begun. The part at hand is still polled for, until running() is false; the factors stay as they
-  // were.
-  void stop() { run_.stop(); }
+  // were, or the step is done.
+  void stop();
+  // Whether the tensors of the factors have the numbers of the last step; begins to take them from the device that
+  // trains them. Not while something is under way.
+  Result<bool> poll_factors() { return optimizer_->poll_factors(); }
 
   // The same, begun and polled to the end.
   Result<StepReport> step();
   // Mean loss of the targets, or of the pairs, of the examples held out; of none without them.
   Result<std::optional<double>> evaluate();
+  Status take_factors() { return optimizer_->take_factors(); }
 
   // Trains parts of the first steps for some seconds, one part at least behind a first one that is not counted: it
   // reads the model's file. The factors have changed then, so this trainer is of no more use.
@@ -108,7 +113,7 @@ class Trainer {
 
   // A checkpoint: a folder of factors, optimizer and the number of steps done. load() refuses one of other examples,
   // options or factors.
-  Status save(const std::string& folder) const;
+  Status save(const std::string& folder);
   Status load(const std::string& folder);
 
  private:
@@ -126,8 +131,7 @@ class Trainer {
   // and what all of this is for, with gradients in a step.
   enum class Stage : uint8_t { reference, preference, losses };
 
-  Trainer(TrainedFactors& factors, const TrainerOptions& options)
-      : factors_(&factors), options_(options), optimizer_(options.optimizer, factors.tensors()) {}
+  Trainer(TrainedFactors& factors, const TrainerOptions& options) : factors_(&factors), options_(options) {}
   bool has_pairs() const { return options_.dpo_beta > 0; }
   size_t group() const { return has_pairs() ? 2 : 1; }  // sequences of an example
   Status compute_media(const Model& model, Device& device, Budget& budget);
@@ -141,6 +145,7 @@ class Trainer {
   TrainPart all_sequences() const;
   void begin(Stage stage, TrainingStep& step, const TrainPart& sequences);
   void begin_pairs();
+  Result<std::optional<std::vector<double>>> poll_run();
   Result<std::optional<std::vector<double>>> poll_losses();
   void keep_reference(const std::vector<double>& sums);
   Status take_reference();
@@ -148,7 +153,8 @@ class Trainer {
   void weigh(const Preference& preference);
   // Tokens a second of the parts of a step, or of an evaluation.
   Result<double> measure_parts(TrainingStep& step, const std::vector<TrainPart>& parts, double seconds);
-  Status update(StepReport& report);
+  void begin_update();
+  Result<std::optional<StepReport>> poll_update();
   std::string fingerprint() const;
 
   TrainedFactors* factors_;
@@ -156,15 +162,18 @@ class Trainer {
   StepSize size_;
   std::vector<TrainSequence> trained_, held_out_;
   std::unordered_map<const TrainSequence*, double> reference_;  // of pairs: the losses with the factors at the start
-  Optimizer optimizer_;
   Reservation reserved_;
   std::unique_ptr<MediaRows> media_;  // null: the examples show none
   std::unique_ptr<TrainingStep> step_, evaluation_;
+  std::unique_ptr<FactorOptimizer> optimizer_;
   // Of the step or the evaluation that is under way.
   Stage stage_{};
   TrainPart sequences_;
   StepReport report_;
   PartRun run_;
+  bool updates_ = false;  // the optimizer is at work
+  bool takes_ = false;    // the stage waits for factors of the device
+  bool stops_ = false;
   uint64_t steps_ = 0, tokens_ = 0, done_ = 0;
   std::vector<Batch> epoch_;  // of the epoch whose first step is epoch_begin_
   uint64_t epoch_begin_ = 0, epoch_number_ = 0;

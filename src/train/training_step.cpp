@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "base/threads.h"
@@ -64,6 +65,14 @@ Status TrainingStep::prepare(const Model& model) {
               .pages = std::vector<uint32_t>(program.groups.size(), options_.size.sequences),
               .whole_sequences = true};
   TRY(request_.weights, placed_shapes(program, *factors_));
+  if (!options_.on_device) return {};
+  std::unordered_map<std::string, TrainedFactor::Place> places;
+  for (WeightId id = 0; id < program.weights.size(); ++id) places[program.weights[id].name].weight = id;
+  for (const FactorGradient& one : training_.gradients) places[one.factor].gradient = one.value;
+  for (const std::vector<std::string>& group : factors_->groups()) {
+    TrainedFactor& trained = request_.trained.emplace_back();
+    for (const std::string& name : group) trained.places.push_back(places.at(name));
+  }
   return {};
 }
 
@@ -90,7 +99,8 @@ Status TrainingStep::place(const Model& model, Device& device, Budget& budget) {
   TRY(std::unique_ptr<Plan> plan, device.plan(request_));
   TRY_STATUS(budget.has_room(plan->memory()));
   TRY(reserved_, budget.reserve(Domain::host, Purpose::staging, staging_bytes()));
-  for (const FactorGradient& one : training_.gradients) read_.emplace_back(value_elements(program, one.value));
+  if (!options_.on_device)
+    for (const FactorGradient& one : training_.gradients) read_.emplace_back(value_elements(program, one.value));
   TRY(held_, HeldWeights::take(program, *factors_, /*streams=*/false, budget));
   const WeightSource& weights = held_ == nullptr ? static_cast<const WeightSource&>(*factors_) : *held_;
   TRY(runner_, device.place(std::move(plan), weights, budget));
@@ -166,8 +176,18 @@ void TrainingStep::reload_factors() {
     if (factors_->has(weights[id].name)) runner_->reload(id, 0, weights[id].shape.experts);
 }
 
+// For the optimizer of such a device.
+void TrainingStep::write_factors() {
+  if (!trains_on_device() || written_version_ == factors_->version()) return;
+  written_version_ = factors_->version();
+  std::vector<std::span<const float>> numbers;
+  for (const std::vector<std::string>& group : factors_->groups()) numbers.push_back(factors_->laid_out(group.front()));
+  runner_->trained_memory()->write(TrainedTable::numbers, numbers);
+}
+
 void TrainingStep::start(std::span<const BatchPart> batch) {
   reload_factors();
+  write_factors();
   fill(batch);
   targets_.clear();
   for (const BatchPart& part : batch) targets_.push_back(part.sequence->targets());
@@ -176,7 +196,7 @@ void TrainingStep::start(std::span<const BatchPart> batch) {
   for (size_t i = 0; i < read_.size(); ++i)
     reads.push_back({training_.gradients[i].value, std::as_writable_bytes(std::span(read_[i]))});
   looks_ = false;
-  ticket_ = runner_->start(*step_, reads);
+  ticket_ = runner_->start(*step_, reads, {.add_gradients = options_.on_device});
 }
 
 Result<std::optional<BatchLoss>> TrainingStep::poll() {
@@ -192,7 +212,7 @@ Result<std::optional<BatchLoss>> TrainingStep::poll() {
 }
 
 BatchLoss TrainingStep::take_losses() {
-  std::vector<TrainedFactors::Gradient> gradients;
+  std::vector<TrainedFactors::Numbers> gradients;
   gradients.reserve(read_.size());
   for (size_t i = 0; i < read_.size(); ++i) gradients.push_back({&training_.gradients[i].factor, read_[i]});
   factors_->add_gradients(gradients);

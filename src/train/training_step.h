@@ -1,5 +1,6 @@
 // Plays a training program on a device: a batch of whole sequences goes in, their losses come out, and gradients are
-// added to the factors. Sums over a batch run in the order of its sequences; the number of threads changes no bit.
+// added to those of the factors, or to those of a device that trains the factors by itself. Sums over a batch run in
+// the order of its sequences; the number of threads changes no bit.
 //
 //   start(batch), then poll() until it gives the losses
 //
@@ -59,6 +60,7 @@ class TrainingStep {
     Arithmetic arithmetic = Arithmetic::fast;
     StepSize size{};
     bool gradients = true;
+    bool on_device = false;            // the device trains the factors; only where DeviceInfo::trains_factors
     const MediaRows* media = nullptr;  // outlives the step; of all media, if StepSize::shows_media
   };
   static Result<std::unique_ptr<TrainingStep>> create(const Model& model, TrainedFactors& factors, Device& device,
@@ -77,12 +79,19 @@ class TrainingStep {
 
   const Program& program() const { return training_.program; }
 
+  // For what trains the factors on the device; not while a batch is under way.
+  Runner& runner() { return *runner_; }
+  bool trains_on_device() const { return options_.on_device; }
+  // The device has the numbers that the factors have now.
+  void keep_factors() { placed_version_ = written_version_ = factors_->version(); }
+
  private:
   TrainingStep(TrainedFactors& factors, const Options& options) : factors_(&factors), options_(options) {}
   Status prepare(const Model& model);
   uint64_t staging_bytes() const;  // of the step buffer and of gradients that are read
   Status place(const Model& model, Device& device, Budget& budget);
   void reload_factors();
+  void write_factors();
   void fill(std::span<const BatchPart> batch);
   void fill_sequence(const TrainSequence& sequence, uint32_t number, const PartPlace& at);
   BatchLoss take_losses();
@@ -104,7 +113,8 @@ class TrainingStep {
   bool looks_ = false;                    // it is played again to find the op whose result is not finite
   Ticket ticket_ = 0;                     // of the batch that is under way
   std::unique_ptr<Runner> runner_;
-  uint64_t placed_version_ = 0;  // of the factors that the device has
+  uint64_t placed_version_ = 0;   // of the factors that the device has
+  uint64_t written_version_ = 0;  // of those that its optimizer has
 };
 
 }  // namespace sluice

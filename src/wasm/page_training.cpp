@@ -122,16 +122,18 @@ Json PageTraining::news(const char* finish) const {
 }
 
 Result<std::optional<Json>> PageTraining::go_on() {
-  if (!trainer_->running()) {
-    if (trainer_->steps_done() == trainer_->steps()) return std::optional(news("done"));
-    if (stops_) return std::optional(news("stopped"));
-    trainer_->begin_step();
+  const auto all_done = [&] { return trainer_->steps_done() == trainer_->steps(); };
+  if (!trainer_->running() && !all_done() && !stops_) trainer_->begin_step();
+  if (trainer_->running()) {
+    TRY(const std::optional<StepReport> report, trainer_->poll_step());
+    TRY_STATUS(chat_->model.checkpoint().check_unchanged());
+    if (!report) return std::optional<Json>();
+    last_ = *report;
+    if (!all_done()) return std::optional(news("running"));
   }
-  TRY(const std::optional<StepReport> report, trainer_->poll_step());
-  TRY_STATUS(chat_->model.checkpoint().check_unchanged());
-  if (!report) return std::optional<Json>();
-  last_ = *report;
-  return std::optional(news(trainer_->steps_done() == trainer_->steps() ? "done" : "running"));
+  TRY(const bool taken, trainer_->poll_factors());
+  if (!taken) return std::optional<Json>();
+  return std::optional(news(all_done() ? "done" : "stopped"));
 }
 
 void PageTraining::stop() {

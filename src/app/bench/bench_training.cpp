@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "train/optimizer.h"
+#include "train/factor_optimizer.h"
 #include "train/training_step.h"
 
 namespace sluice {
@@ -14,7 +14,6 @@ Result<TrainingResult> bench_training(const Model& model, MeteredDevice& device,
   TRY(std::shared_ptr<const Adapter> adapter, Adapter::made(model, test.rank, /*seed=*/0));
   TRY(const std::unique_ptr<TrainedFactors> factors,
       TrainedFactors::create(std::move(adapter), model.weights(), pool, budget));
-  Optimizer optimizer(OptimizerOptions{}, factors->tensors());
   TrainSequence sequence{.tokens = random_tokens(test.tokens, model.facts().vocabulary, 0),
                          .is_target = std::vector<uint8_t>(test.tokens, 1)};
   const BatchPart part{.sequence = &sequence, .share = 1.0f / static_cast<float>(test.tokens - 1)};
@@ -24,7 +23,9 @@ Result<TrainingResult> bench_training(const Model& model, MeteredDevice& device,
                                 .gradients = false};
   TRY(const std::unique_ptr<TrainingStep> forward, TrainingStep::create(model, *factors, device, budget, options));
   options.gradients = true;
+  options.on_device = FactorOptimizer::is_on_device(*factors, device, {});
   TRY(const std::unique_ptr<TrainingStep> step, TrainingStep::create(model, *factors, device, budget, options));
+  const std::unique_ptr<FactorOptimizer> optimizer = FactorOptimizer::make({}, *factors, *step);
 
   std::vector<double> forwards, steps, updates, ratios;
   for (uint32_t round = 0; round <= test.rounds + (test.ops ? 1 : 0); ++round) {
@@ -36,13 +37,11 @@ Result<TrainingResult> bench_training(const Model& model, MeteredDevice& device,
     meter.time_ops = round > test.rounds;
     meter.clear();
     const uint64_t started = nanoseconds();
-    factors->clear_gradients();
+    optimizer->clear_gradients();
     TRY_STATUS(step->run(batch));
     const double of_step = seconds_since(started);
     if (meter.time_ops) continue;
-    clip_gradients(factors->gradients(), OptimizerOptions{}.clip, pool);
-    optimizer.step(factors->tensors(), factors->gradients(), /*rate=*/1e-6, pool);
-    factors->lay_out();
+    TRY_STATUS(optimizer->update(/*rate=*/1e-6));
     const double of_both = seconds_since(started);
     if (round == 0) continue;  // it lets caches and clocks settle
     forwards.push_back(of_forward);

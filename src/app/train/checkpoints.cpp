@@ -40,7 +40,7 @@ Status Checkpoints::load_newest(Trainer& trainer) const {
   return all.empty() ? Status() : trainer.load(all.back().second);
 }
 
-Status Checkpoints::save(const Trainer& trainer) const {
+Status Checkpoints::save(Trainer& trainer) const {
   const std::string folder = join_path(folder_, cat("step-", trainer.steps_done()));
   if (path_kind(folder) == PathKind::directory) return {};
   const std::string part = folder + kUnfinished;

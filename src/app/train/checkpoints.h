@@ -21,7 +21,7 @@ class Checkpoints {
   // Loads the newest one, if there is one. Removes what an interrupted save left.
   Status load_newest(Trainer& trainer) const;
   // Leaves out a step that is saved already. A save that fails takes no room.
-  Status save(const Trainer& trainer) const;
+  Status save(Trainer& trainer) const;
 
  private:
   std::vector<std::pair<uint64_t, std::string>> kept() const;  // by step

@@ -206,6 +206,7 @@ class Training {
 
   Status ask_samples(uint64_t step) {
     if (samples_ == nullptr) return {};
+    TRY_STATUS(trainer_->take_factors());
     TRY(const std::vector<std::string> answers,
         samples_->answer(config_, {factors_->tensors().begin(), factors_->tensors().end()}));
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -228,6 +229,7 @@ class Training {
   }
 
   Status write_result() {
+    TRY_STATUS(trainer_->take_factors());
     TRY_STATUS(write_adapter(out_, config_, {factors_->tensors().begin(), factors_->tensors().end()}));
     if (!arguments_.given("--gguf")) return {};
     TRY(const std::shared_ptr<const Adapter> trained, Adapter::open(*model_, out_));

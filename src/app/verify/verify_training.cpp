@@ -8,6 +8,7 @@
 #include "app/verify/training_golden.h"
 #include "base/files/file.h"
 #include "base/text.h"
+#include "train/factor_optimizer.h"
 #include "train/factors.h"
 #include "train/training_step.h"
 
@@ -39,9 +40,13 @@ class CaseTrainer {
     TRY(const std::shared_ptr<const Adapter> adapter,
         Adapter::open(model, join_path(golden_.folder(), case_.files.front())));
     for (const TrainingRun& one : training_.runs) {
+      optimizer_.reset();
       TRY(factors_, TrainedFactors::create(adapter, model.weights(), pool_, budget));
       TRY(step_, TrainingStep::create(model, *factors_, device, budget,
-                                      {.arithmetic = arithmetic, .size = size_of(training_.sequences)}));
+                                      {.arithmetic = arithmetic,
+                                       .size = size_of(training_.sequences),
+                                       .on_device = FactorOptimizer::is_on_device(*factors_, device, one.optimizer)}));
+      optimizer_ = FactorOptimizer::make(one.optimizer, *factors_, *step_);
       TRY_STATUS(train(one));
     }
     return errors_;
@@ -65,21 +70,19 @@ class CaseTrainer {
   }
 
   Status train(const TrainingRun& run) {
-    Optimizer optimizer(run.optimizer, factors_->tensors());
     std::vector<double> losses;
     for (size_t i = 0; i < run.rates.size(); ++i) {
-      factors_->clear_gradients();
+      optimizer_->clear_gradients();
       TRY(const double loss, batch_loss(run.accumulated));
       losses.push_back(loss);
       if (i == 0 && !run.accumulated) TRY_STATUS(compare_gradients());
-      clip_gradients(factors_->gradients(), run.optimizer.clip, factors_->pool());
-      optimizer.step(factors_->tensors(), factors_->gradients(), run.rates[i], factors_->pool());
-      factors_->lay_out();
+      TRY_STATUS(optimizer_->update(run.rates[i]));
     }
     TRY(const double after, batch_loss(run.accumulated));
     losses.push_back(after);
     compare_losses(run, losses);
     errors_.steps += run.rates.size();
+    TRY_STATUS(optimizer_->take_factors());
     return run.finals.empty() ? Status() : compare_finals(run.finals);
   }
 
@@ -112,9 +115,9 @@ class CaseTrainer {
   }
 
   Status compare_gradients() {
+    TRY(const std::vector<std::vector<float>> gradients, optimizer_->gradients());
     return each_golden("grad64/", [&](size_t i, const std::vector<float>& want) {
-      note(relative_norm(factors_->gradients()[i], want), factors_->tensors()[i].name, errors_.gradient,
-           errors_.gradient_of);
+      note(relative_norm(gradients[i], want), factors_->tensors()[i].name, errors_.gradient, errors_.gradient_of);
     });
   }
 
@@ -138,6 +141,7 @@ class CaseTrainer {
   ThreadPool pool_{1};  // of the optimizer; goldens have few numbers
   std::unique_ptr<TrainedFactors> factors_;
   std::unique_ptr<TrainingStep> step_;
+  std::unique_ptr<FactorOptimizer> optimizer_;
   std::vector<double> together_;
   TrainErrors errors_;
 };

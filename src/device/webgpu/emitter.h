@@ -11,6 +11,7 @@
 // of add().
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -49,6 +50,14 @@ struct Dispatches {
   std::vector<StreamedExperts> streamed{};
   uint64_t scratch_words = 0;
 };
+
+struct TrainedLayout;
+// The dispatches of trained factors; first_gradients leaves none of the gradients before.
+enum class TrainedWork : uint8_t { first_gradients, add_gradients, sum_squares, update };
+inline constexpr std::array kTrainedWorks = {TrainedWork::first_gradients, TrainedWork::add_gradients,
+                                             TrainedWork::sum_squares, TrainedWork::update};
+// The numbers of an update on the GPU, in their order.
+inline constexpr std::array kTrainedStepNames = {"CLIP", "BETA1", "BETA2", "DECAY", "RATE", "ROOT", "EPS"};
 
 // What a flag of the op says: the number of a result of it, and a row of that result. Of two such words the lower one
 // has the earlier result.
@@ -93,6 +102,8 @@ class Emitter {
   // Emits the whole program; call it once. `looking`: ops are not fused, and a kernel behind each op finds the first
   // row of its results that is not finite.
   Dispatches emit_all(bool looking);
+  // kernels/trained_factors.cpp; of another emitter than emit_all().
+  Dispatches emit_trained(TrainedWork work, const TrainedLayout& trained);
 
  private:
   SLUICE_OP_OVERLOADS(emit);
@@ -318,6 +329,11 @@ class Emitter {
   void emit_row_losses(const LossBlock& block);
   void emit_loss_product(const LossBlock& block, WeightId id, ValueId out, float factor);
   void emit_gradient_of_b(const LossBlock& block);
+  static Kernel of_piece(const char* name, const char* body, uint32_t piece, const TrainedLayout& trained,
+                         uint32_t numbers, Access access);
+  void emit_gradients(uint32_t piece, const TrainedLayout& trained, bool is_first);
+  void emit_squares(uint32_t piece, const TrainedLayout& trained);
+  void emit_update(uint32_t piece, const TrainedLayout& trained);
   // Declares page_of(sequence, position / 64), and page_entry(sequence, i) for slot groups.
   void use_pages(Kernel& kernel, uint32_t group) const;
 

@@ -71,7 +71,8 @@ WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
     : request_(request),
       adapter_(adapter),
       runs_(request.traced ? std::vector<FusedRun>() : find_runs(*request.program, kFusionLimits)),
-      layout_(request_, adapter_, op_ranges(runs_)) {
+      layout_(request_, adapter_, op_ranges(runs_)),
+      trained_(lay_out_trained(request_, layout_, adapter_)) {
   uint64_t scratch = 0;
   for (const TokenClass token_class : kTokenClasses) {
     if (token_class == TokenClass::decode && request.whole_sequences) continue;
@@ -85,6 +86,10 @@ WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
 
 Dispatches WebGpuPlan::looking_dispatches(TokenClass token_class) const {
   return Emitter(request_, layout_, adapter_, token_class, {}).emit_all(true);
+}
+
+Dispatches WebGpuPlan::trained_dispatches(TrainedWork work) const {
+  return Emitter(request_, layout_, adapter_, TokenClass::prompt, {}).emit_trained(work, trained_);
 }
 
 // Checks that every binding is small enough.
@@ -113,6 +118,7 @@ std::vector<MemoryLine> WebGpuPlan::memory_with(uint64_t matrix_bytes) const {
   return {{Domain::device(), Purpose::weights, matrix_bytes + layout_.slots().bytes() + layout_.factor_words() * 4},
           {Domain::device(), Purpose::state, layout_.all_state_bytes() + bounce_bytes_},
           {Domain::device(), Purpose::activations, memory_bytes()},
+          {Domain::device(), Purpose::adapters, trained_.bytes()},
           {Domain::host, Purpose::staging, kStagingBytes}};
 }
 

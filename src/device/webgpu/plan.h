@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/layout.h"
+#include "device/webgpu/trained_layout.h"
 
 namespace sluice::webgpu {
 
@@ -30,6 +31,8 @@ class WebGpuPlan final : public Plan {
   const Dispatches& dispatches(TokenClass token_class) const { return dispatches_[token_class]; }
   // The dispatches with a further kernel behind each op, which looks for infinite or NaN results.
   Dispatches looking_dispatches(TokenClass token_class) const;
+  const TrainedLayout& trained() const { return trained_; }
+  Dispatches trained_dispatches(TrainedWork work) const;
   uint64_t memory_bytes() const { return memory_words_ * 4; }
   uint64_t bounce_bytes() const {
     return bounce_bytes_;
@@ -43,6 +46,7 @@ class WebGpuPlan final : public Plan {
   Adapter adapter_;
   std::vector<FusedRun> runs_;  // empty in a traced plan, which keeps every value
   Layout layout_;
+  TrainedLayout trained_;
   PerClass<Dispatches> dispatches_;
   uint64_t memory_words_ = 0;
   uint64_t bounce_bytes_ = 0;

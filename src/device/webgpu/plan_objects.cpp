@@ -41,6 +41,7 @@ PlanObjects::PlanObjects(const WebGpuPlan& plan, std::shared_ptr<Host> host, con
   }
   make_matrices();
   for (const TokenClass one : kTokenClasses) variants_[one] = make_variant(plan_.dispatches(one));
+  make_trained();
   upload_factors(weights);
   skip_what_is_full();
 }
@@ -68,6 +69,16 @@ void PlanObjects::make_matrices() {
       matrices_[id].push_back({.buffer = buffer(bytes), .bytes = bound_bytes(bytes)});
     }
   }
+}
+
+void PlanObjects::make_trained() {
+  const TrainedLayout& layout = plan_.trained();
+  if (layout.pieces.empty()) return;
+  for (const uint64_t words : layout.buffer_words) trained_.push_back(buffer(words * 4));
+  trained_sums_ = buffer(layout.sums * 4);
+  trained_step_ = buffer(kTrainedStepNames.size() * 4);
+  for (const TrainedWork work : kTrainedWorks)
+    trained_variants_.push_back(make_variant(plan_.trained_dispatches(work)));
 }
 
 uint64_t PlanObjects::shared_bytes(const WebGpuPlan& plan) {
@@ -225,6 +236,14 @@ BoundRange PlanObjects::range(const Slot& slot) const {
     case SlotKind::shared: return shared_[slot.index];
     case SlotKind::experts: return whole(slots_[slot.index], layout.slots().bytes(slot.index));
     case SlotKind::state: return whole(states_[slot.index], layout.state_bytes(slot.index));
+    case SlotKind::trained: {
+      const TrainedPiece& piece = plan_.trained().pieces[slot.index];
+      return {.buffer = trained_[piece.buffer],
+              .offset = piece.word * 4,
+              .bytes = bound_bytes(piece.table_words * kTrainedTables * 4)};
+    }
+    case SlotKind::trained_sums: return whole(trained_sums_, plan_.trained().sums * 4);
+    case SlotKind::trained_step: return whole(trained_step_, kTrainedStepNames.size() * 4);
     case SlotKind::flags: break;
   }
   return whole(flags_, plan_.program().ops.size() * 4);

@@ -57,6 +57,12 @@ class PlanObjects {
   // Runner::reload().
   void reload(WeightId weight, uint32_t first, uint32_t matrices);
 
+  // Of a plan with trained factors: the commands of all pieces, and uploads and places of their tables.
+  const Variant& trained(TrainedWork work) const { return trained_variants_[static_cast<size_t>(work)]; }
+  void upload_trained_step(std::span<const float> numbers) { host_->upload(trained_step_, 0, std::as_bytes(numbers)); }
+  BufferId trained_sums() const { return trained_sums_; }
+  BufferId trained_buffer(uint32_t buffer) const { return trained_[buffer]; }
+
   // ExpertMemory::pack() and fill() for an expert of that op.
   void pack_part(const Experts& op, uint32_t expert, uint32_t part, std::span<const std::byte* const> pieces,
                  std::span<std::byte> into) const;
@@ -77,6 +83,7 @@ class PlanObjects {
   BufferId buffer(uint64_t bytes, BufferUse use = BufferUse::storage);
   void share_matrices();
   void make_matrices();
+  void make_trained();
   BoundRange in_shared(WeightId weight) const;
   void upload_factors(const std::vector<TensorSource>& weights);
   void skip_what_is_full();
@@ -104,6 +111,9 @@ class PlanObjects {
   std::vector<BoundRange> shared_;                 // by buffer that weights share
   std::vector<std::vector<BoundRange>> matrices_;  // by weight and tile
   std::vector<BufferId> slots_;
+  std::vector<BufferId> trained_;
+  BufferId trained_sums_ = 0, trained_step_ = 0;
+  std::vector<Variant> trained_variants_;  // by TrainedWork; none without trained factors
   PerClass<Variant> variants_;
   PerClass<std::optional<Variant>> looking_;
 };

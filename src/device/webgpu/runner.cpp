@@ -1,6 +1,7 @@
 #include "device/webgpu/runner.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "device/embedding_adapter.h"
@@ -64,7 +65,7 @@ void WebGpuRunner::begin(Ticket ticket, const StepBuffer& step, std::span<const 
   upload_step(step);
   upload_embedded(step);
   commands_.clear();
-  flight_ = Flight{.end = {.ticket = ticket}, .step = &step};
+  flight_ = Flight{.end = {.ticket = ticket}, .step = &step, .add_gradients = options.add_gradients};
   Flight& flight = *flight_;
   for (const int32_t position : step.positions())
     flight.last_position = std::max(flight.last_position, static_cast<uint32_t>(position));
@@ -141,9 +142,60 @@ void WebGpuRunner::submit_stretch() { submit({.brings = Brings::nothing}, {}); }
 
 void WebGpuRunner::submit_end(std::vector<ExpertUse> used) {
   flight_->end.used = std::move(used);
+  if (flight_->add_gradients) {
+    play_trained(has_gradients_ ? TrainedWork::add_gradients : TrainedWork::first_gradients);
+    has_gradients_ = true;
+  }
   submit(std::move(flight_->end), flight_->reads);
   expect_next();
   flight_.reset();
+}
+
+void WebGpuRunner::play_trained(TrainedWork work) {
+  const uint32_t most = placed_->host().adapter().workgroups;
+  for (const BoundDispatch& dispatch : placed_->trained(work).list) {
+    const FoldedGrid grid = fold(dispatch.grid.workgroups(1, 0), most);
+    commands_.dispatch(dispatch.pipeline, dispatch.binding, dispatch.uniform_offset, grid.x, grid.y);
+  }
+}
+
+Ticket WebGpuRunner::sum_squares(std::span<float> sums) {
+  CHECK(has_gradients_ && sums.size() == this->sums());
+  commands_.clear();
+  play_trained(TrainedWork::sum_squares);
+  const HostRead read{placed_->trained_sums(), 0, std::as_writable_bytes(sums)};
+  return submit({&read, 1});
+}
+
+Ticket WebGpuRunner::update(const FactorUpdate& update) {
+  CHECK(has_gradients_);
+  const std::array<float, kTrainedStepNames.size()> numbers = {update.clip, update.beta1, update.beta2, update.decay,
+                                                               update.rate, update.root,  update.eps};
+  placed_->upload_trained_step(numbers);
+  commands_.clear();
+  play_trained(TrainedWork::update);
+  return submit({});
+}
+
+template <class F>
+void WebGpuRunner::each_trained(TrainedTable table, F&& f) const {
+  for (const TrainedPiece& piece : plan_->trained().pieces)
+    f(piece, placed_->trained_buffer(piece.buffer), piece.table(table) * 4);
+}
+
+Ticket WebGpuRunner::read(TrainedTable table, std::span<const std::span<float>> into) {
+  std::vector<HostRead> reads;
+  each_trained(table, [&](const TrainedPiece& piece, BufferId buffer, uint64_t offset) {
+    reads.push_back({buffer, offset, std::as_writable_bytes(into[piece.factor].subspan(piece.first, piece.count))});
+  });
+  commands_.clear();
+  return submit(reads);
+}
+
+void WebGpuRunner::write(TrainedTable table, std::span<const std::span<const float>> from) {
+  each_trained(table, [&](const TrainedPiece& piece, BufferId buffer, uint64_t offset) {
+    placed_->host().upload(buffer, offset, std::as_bytes(from[piece.factor].subspan(piece.first, piece.count)));
+  });
 }
 
 // The step after a decode step is likely the same, one position further.

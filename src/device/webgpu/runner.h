@@ -17,7 +17,11 @@
 
 namespace sluice::webgpu {
 
-class WebGpuRunner final : public Runner, private ExpertMemory, private StretchPlayer, private MeasuredRunner {
+class WebGpuRunner final : public Runner,
+                           private ExpertMemory,
+                           private TrainedMemory,
+                           private StretchPlayer,
+                           private MeasuredRunner {
  public:
   WebGpuRunner(std::unique_ptr<WebGpuPlan> plan, std::vector<TensorSource> weights,
                std::vector<Reservation> reservations, std::shared_ptr<PlanObjects> placed);
@@ -29,6 +33,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   Ticket write_page(uint32_t group, uint32_t page, std::span<const std::byte> from) override;
   void reload(WeightId weight, uint32_t first, uint32_t matrices) override { placed_->reload(weight, first, matrices); }
   ExpertMemory* expert_memory() override { return stretches_.slots().size() == 0 ? nullptr : this; }
+  TrainedMemory* trained_memory() override { return plan_->trained().pieces.empty() ? nullptr : this; }
   MeasuredRunner* measured() override { return this; }
   std::optional<Completion> poll() override;
 
@@ -51,6 +56,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
     uint32_t last_position = 0;
     uint32_t ahead = 0;  // positions that a row sees behind its own, at most
     size_t next = 0;     // dispatch
+    bool add_gradients = false;
   };
   // A step that waits for the weights.
   struct Waiting {
@@ -67,6 +73,17 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
             std::span<std::byte> into) const override;
   Ticket fill(uint32_t slot, ExpertId expert, std::span<const std::byte* const> pieces) override;
   void release(uint32_t slot) override;
+
+  void clear_gradients() override { has_gradients_ = false; }
+  size_t sums() const override { return plan_->trained().sums; }
+  Ticket sum_squares(std::span<float> sums) override;
+  Ticket update(const FactorUpdate& update) override;
+  Ticket read(TrainedTable table, std::span<const std::span<float>> into) override;
+  void write(TrainedTable table, std::span<const std::span<const float>> from) override;
+  void play_trained(TrainedWork work);
+  // Calls f(piece, buffer, offset in bytes) for each piece of a table.
+  template <class F>
+  void each_trained(TrainedTable table, F&& f) const;
 
   const Program& program() const { return plan_->program(); }
   void begin(Ticket ticket, const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options);
@@ -104,6 +121,7 @@ class WebGpuRunner final : public Runner, private ExpertMemory, private StretchP
   std::optional<Waiting> waiting_;
   uint32_t arrived_ = 0;  // a word that is read behind an upload, to know when that has arrived
   std::optional<Flight> flight_;
+  bool has_gradients_ = false;  // trained factors, since clear_gradients()
   std::deque<Started> started_;
   std::deque<Completion> ready_;  // poll() returns these first
   Ticket last_ticket_ = 0;

@@ -23,7 +23,8 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
             .memory = Domain::device(),
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
-            .expert_slots = true};
+            .expert_slots = true,
+            .trains_factors = true};
   }
 
   const Adapter& adapter() const override { return factory_->adapter(); }

@@ -6,6 +6,8 @@
 #include "device/reference/reference.h"
 #include "library.h"
 #include "tests/train/trained_model.h"
+#include "tests/unwrap.h"
+#include "train/factor_optimizer.h"
 
 namespace sluice {
 namespace {
@@ -45,6 +47,70 @@ TEST_P(WebGpuTraining, GradientsAreThoseOfTheReferenceDevice) {
       for (float& number : factor.numbers) number *= 0.5f;
     trained.factors->lay_out();
   }
+}
+
+// What steps of two parts each leave.
+struct Trained {
+  std::vector<std::vector<float>> numbers;
+  std::vector<double> norms;
+  FactorOptimizer::State state;
+};
+
+constexpr uint32_t kSteps = 3;
+
+// Steps [first, end), the first of which goes on from `from`.
+Trained train(TrainedModel& trained, Device& device, bool on_device, uint32_t end = kSteps, uint32_t first = 0,
+              const Trained* from = nullptr) {
+  const TrainSequence one = drawn_sequence(trained.model, 1, kTokens), other = drawn_sequence(trained.model, 2, 6);
+  const OptimizerOptions options{.clip = 0.01};
+  const auto step = unwrap(TrainingStep::create(trained.model, *trained.factors, device, trained.budget,
+                                                {.arithmetic = Arithmetic::exact,
+                                                 .size = {.rows = kTokens, .targets = kTokens, .sequences = 1},
+                                                 .on_device = on_device}));
+  EXPECT_EQ(step->trains_on_device(), on_device);
+  const std::unique_ptr<FactorOptimizer> optimizer = FactorOptimizer::make(options, *trained.factors, *step);
+  if (from != nullptr) {
+    for (size_t i = 0; i < from->numbers.size(); ++i) trained.factors->tensors()[i].numbers = from->numbers[i];
+    optimizer->restore(from->state);
+    trained.factors->lay_out();
+  }
+  Trained found;
+  for (uint32_t i = first; i < end; ++i) {
+    optimizer->clear_gradients();
+    loss_of(*step, {{.sequence = &one, .share = 0.25f}});
+    loss_of(*step, {{.sequence = &other, .share = 0.1f * static_cast<float>(i + 1)}});
+    found.norms.push_back(unwrap(optimizer->update(0.01)));
+    if (i == 0) unwrap(optimizer->take_factors());  // which changes nothing
+  }
+  unwrap(optimizer->take_factors());
+  for (const StoredFactor& factor : trained.factors->tensors()) found.numbers.push_back(factor.numbers);
+  found.state = unwrap(optimizer->state());
+  return found;
+}
+
+TEST_P(WebGpuTraining, TheDeviceTrainsAsTheProcessor) {
+  if (webgpu_test_device() == nullptr) GTEST_SKIP() << "webgpu: no library or no GPU here: tools/fetch_webgpu.sh";
+  const std::string folder = std::string(SLUICE_TEST_DATA) + "/" + GetParam();
+  TrainedModel by_host(folder), by_device(folder);
+  ASSERT_TRUE(FactorOptimizer::is_on_device(*by_device.factors, *webgpu_test_device(), {}));
+  const Trained want = train(by_host, *webgpu_test_device(), false);
+  const Trained found = train(by_device, *webgpu_test_device(), true);
+  for (size_t i = 0; i < want.norms.size(); ++i) EXPECT_NEAR(found.norms[i], want.norms[i], 1e-4 * want.norms[i]);
+  expect_same_gradients(found.numbers, want.numbers);
+  expect_same_gradients(found.state.means, want.state.means);
+  expect_same_gradients(found.state.squares, want.state.squares);
+}
+
+TEST_P(WebGpuTraining, TheDeviceGoesOnToTheSameBits) {
+  if (webgpu_test_device() == nullptr) GTEST_SKIP() << "webgpu: no library or no GPU here: tools/fetch_webgpu.sh";
+  const std::string folder = std::string(SLUICE_TEST_DATA) + "/" + GetParam();
+  TrainedModel whole(folder), begun(folder), resumed(folder);
+  const Trained want = train(whole, *webgpu_test_device(), true);
+  const Trained part = train(begun, *webgpu_test_device(), true, kSteps - 1);
+  const Trained found = train(resumed, *webgpu_test_device(), true, kSteps, kSteps - 1, &part);
+  EXPECT_TRUE(found.numbers == want.numbers);
+  EXPECT_TRUE(found.state.means == want.state.means);
+  EXPECT_TRUE(found.state.squares == want.state.squares);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, WebGpuTraining,
