@@ -17,7 +17,7 @@ export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 # Longest first, so that no stage is left alone at the end.
-CHECKS := asan tsan gcc tidy wasm fuzz peer includes format
+CHECKS := asan tsan tidy wasm fuzz peer includes format
 
 .DEFAULT_GOAL := build
 .PHONY: help run run-web train-demo test test-programs test-clients test-levels test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
@@ -158,16 +158,9 @@ check-peer-media: check-peer
 	cmake --build build/peer/mtmd
 	tests/peer/mtmd/compare.py build/peer build/release "$${SLUICE_REFERENCE_MODELS:?want the folder of the reference models}"
 
-# The other compiler of the two that must take the sources: where its code could compute something else. check-tidy lets it
-# read what the last commits touched.
-check-gcc: check-deps
-	cmake --preset gcc
-	cmake --build build/gcc -j $(JOBS) --target device_test format_test graph_test
-	$(QUICK) --test-dir build/gcc -R '^(device|format|graph)_'
-
 check-asan: check-deps
 	cmake --preset asan
-	cmake --build build/asan -j $(JOBS) --target sluice tests
+	cmake --build build/asan -j $(JOBS) --target sluice quick_tests
 	$(QUICK) --test-dir build/asan
 	tests/serve/faults/run.sh build/asan/sluice 300 1
 
@@ -183,20 +176,20 @@ check-tsan-long: check-deps
 	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test
 	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
 
-# The CPU's instruction sets beyond AVX2 beneath AddressSanitizer and by g++; the one-answer list and what WebGPU emits
-# beneath AddressSanitizer; all of the program by g++.
+# What `make check` leaves out beneath AddressSanitizer: the CPU's instruction sets beyond AVX2, the one-answer list, what
+# WebGPU emits, tests of minutes. All of the program, and the numbers of devices, by g++.
 check-levels-long: check-deps
 	cmake --preset asan-long
-	cmake --build build/asan-long -j $(JOBS) --target device_test one_answer_test webgpu_emission_test
-	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/asan-long -R '^(device|one_answer|webgpu_emission)_[0-9]'
-	cmake --preset gcc-long
-	cmake --build build/gcc-long -j $(JOBS) --target sluice device_test
-	$(QUICK) --test-dir build/gcc-long -R '^device_[0-9]'
+	cmake --build build/asan-long -j $(JOBS) --target sluice device_test one_answer_test webgpu_emission_test app_test engine_test train_test
+	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/asan-long -R '^(device|one_answer|webgpu_emission|app|engine|train)_[0-9]'
+	cmake --preset gcc
+	cmake --build build/gcc -j $(JOBS) --target sluice device_test format_test graph_test
+	$(QUICK) --test-dir build/gcc -R '^(device|format|graph)_'
 
 # Kept inputs, and some seconds without coverage; check-fuzz-long has it.
 check-fuzz: check-deps
 	cmake --preset asan
-	cmake --build build/asan -j $(JOBS)
+	cmake --build build/asan -j $(JOBS) --target fuzzers
 	tools/fuzz.sh build/asan 30
 
 check-fuzz-long: check-deps

@@ -26,7 +26,7 @@ function(sluice_folder name)
     add_library(sluice_${name} STATIC ${compiled})
     target_include_directories(sluice_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(sluice_${name} PUBLIC ${ARGN})
-    if(SLUICE_LIGHT AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(format|graph|device|text)")
+    if(SLUICE_LIGHT AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(base|format|graph|device|text)")
       target_compile_options(sluice_${name} PRIVATE -O0)
     endif()
     # Coverage for the fuzzer where files are read; kernels would only be slower for it.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """second_compiler.py BUILD JOBS COMMITS: lets g++ 12 read the sources of src/ that the last commits touched, with the flags
-of BUILD (tools/tidy.py says which those are). It makes no code: `make check-gcc` compiles and runs what computes numbers, and
-`make check-levels-long` all of the program.
+of BUILD (tools/tidy.py says which those are). It makes no code: `make check-levels-long` compiles all of the program, and runs
+what computes numbers.
 """
 
 import concurrent.futures
