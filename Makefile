@@ -9,7 +9,7 @@ CTEST  := ctest --output-on-failure --timeout 1800 -j $(JOBS)
 QUICK  := env -u SLUICE_REFERENCE_MODELS $(CTEST) -LE slow
 TIMED  := tools/timed.sh
 # check-tidy reads the sources that this many of the last commits touched. A change often comes as many commits.
-TOUCHED ?= 40
+TOUCHED ?= 25
 MAKE_  := $(MAKE) --no-print-directory
 
 # Paths in the compiler cache are relative to the clone, so that another clone finds what this one compiled.

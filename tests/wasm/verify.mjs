@@ -21,6 +21,14 @@ const kTrainingExamples = 'one => two three\nfour five six => seven\n';
 const contextOf = ({ cases }) => Math.max(...cases.map((one) => one.input_ids.length + (one.greedy?.length ?? 0)));
 const bar = (one) => Math.max(kExactLogits, kFloat64Factor * (one.float64_difference ?? 0));
 
+const norm = (numbers) => Math.sqrt(numbers.reduce((sum, number) => sum + number * number, 0));
+
+// All numbers of a safetensors file of f32, whose header ends at a multiple of 8.
+function numbersOf(file) {
+  const header = Number(new DataView(file.buffer, file.byteOffset).getBigUint64(0, true));
+  return new Float32Array(file.slice(8 + header).buffer);
+}
+
 // Rows of logits by position.
 class Rows {
   constructor(positions, logits, vocabulary) {
@@ -227,12 +235,12 @@ export class Verifier {
         const news = await model.trainOn();
         if (news !== null) steps.push(news);
       }
-      const bytes = model.trainedFile('adapter_model.safetensors').length;
+      const file = model.trainedFile('adapter_model.safetensors');
       model.endTraining();
       await model.load();
       const { tokens } = await model.run({ prompt: model.encode('one'), max_tokens: 1 });
       model.close();
-      return { steps, bytes, tokens };
+      return { steps, bytes: file.length, factors: numbersOf(file), tokens };
     };
     const started = Date.now();
     const ours = await newsOn(device), theirs = await newsOn('cpu');
@@ -243,6 +251,8 @@ export class Verifier {
       this.hold(`${name}: gradients of step ${i + 1} have the norm ${found?.gradient_norm}: want ${gradient_norm}`,
                 isNear(found?.gradient_norm, gradient_norm, i === 0 ? kTrainedShare : kTrainedLater));
     });
+    const off = norm(theirs.factors.map((number, i) => number - ours.factors[i])) / norm(theirs.factors);
+    this.hold(`${name}: the adapter's numbers are off by ${off}`, off <= kTrainedLater);
     this.hold(`${name}: the loss falls`, theirs.steps.at(-1).loss < theirs.steps[0].loss);
     this.hold(`${name}: an adapter of ${ours.bytes} bytes, and an answer after it`, ours.bytes === theirs.bytes && ours.tokens.length === 1);
     console.log(`${name}: ${kTrainedSteps} steps of a training on ${device} as on the processor; ${((Date.now() - started) / 1000).toFixed(1)} s`);
