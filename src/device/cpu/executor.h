@@ -111,7 +111,10 @@ class Executor {
   void find_slot_runs(const StateRef& state);
   void cut_into_runs(const StateRef& state, uint32_t sequence, uint64_t first, uint64_t count);
   float* slot(const StateRef& state, int32_t page);
-  void delta_rule(const DeltaRule& op, const SlotRun& run, uint32_t head, uint32_t part);
+  struct HeadParts {
+    uint32_t first = 0, end = 0;  // of kDeltaColumns columns each
+  };
+  void delta_rule(const DeltaRule& op, const SlotRun& run, uint32_t head, HeadParts parts);
 
   // experts.cpp
   struct Chosen {

@@ -84,12 +84,15 @@ void Executor::run(const DeltaRule& op) {
     for (uint64_t i = share.first; i < share.last; ++i) {
       const SequenceRuns& runs = sequence_runs_[i / (uint64_t{state.heads} * parts)];
       const auto head = static_cast<uint32_t>(i / parts % state.heads), part = static_cast<uint32_t>(i % parts);
-      for (const SlotRun& run : std::span(slot_runs_).subspan(runs.first, runs.count)) delta_rule(op, run, head, part);
+      const auto end = static_cast<uint32_t>(std::min<uint64_t>(parts, part + (share.last - i)));
+      for (const SlotRun& run : std::span(slot_runs_).subspan(runs.first, runs.count))
+        delta_rule(op, run, head, {part, end});
+      i += end - part - 1;
     }
   });
 }
 
-void Executor::delta_rule(const DeltaRule& op, const SlotRun& run, uint32_t head, uint32_t part) {
+void Executor::delta_rule(const DeltaRule& op, const SlotRun& run, uint32_t head, HeadParts parts) {
   const StateDecl& state = program_.states[op.state.state];
   const uint32_t key_head = op.key_head(head, state.heads, type(op.k).heads);
   const uint64_t key = uint64_t{key_head} * state.key_width, value = uint64_t{head} * state.value_width;
@@ -109,8 +112,8 @@ void Executor::delta_rule(const DeltaRule& op, const SlotRun& run, uint32_t head
                        .key_width = state.key_width,
                        .value_width = state.value_width,
                        .scale = op.scale,
-                       .first = part * kDeltaColumns,
-                       .last = std::min((part + 1) * kDeltaColumns, state.value_width)});
+                       .first = parts.first * kDeltaColumns,
+                       .last = std::min(parts.end * kDeltaColumns, state.value_width)});
 }
 
 }  // namespace sluice::cpu

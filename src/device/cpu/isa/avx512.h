@@ -22,6 +22,7 @@ struct Avx512 {
   static constexpr int kTileRows = 4;
   static constexpr int kTileQueries = 4;
   static constexpr int kTileVectors = 4;
+  static constexpr int kStateVectors = 8;
   static constexpr int kDotRows = 4;
   static constexpr int kDotPanels = kVnni ? 2 : 1;
   static constexpr int kDotElements = kVnni ? 4 : 2;

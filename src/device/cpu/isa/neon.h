@@ -20,6 +20,7 @@ struct Neon {
   static constexpr int kTileRows = 2;
   static constexpr int kTileQueries = 2;
   static constexpr int kTileVectors = 2;
+  static constexpr int kStateVectors = 4;
   static constexpr int kDotRows = 4;
   static constexpr int kDotPanels = 1;
   static constexpr int kDotElements = 4;

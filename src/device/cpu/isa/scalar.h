@@ -23,6 +23,7 @@ struct Scalar {
   static constexpr int kTileRows = 2;              // activation rows in a product's tile
   static constexpr int kTileQueries = 1;           // queries in attention's tile, rows in that of multiply_add
   static constexpr int kTileVectors = 4;           // vectors in both
+  static constexpr int kStateVectors = 4;          // of a row of a state that are read at once, where it has no other rows
   static constexpr int kDotRows = 4;               // activation rows in a tile of integer products
   static constexpr int kDotPanels = 1;             // panels of weights in it
   static constexpr int kDotElements = 2;           // integers in a lane of dot(); 2: words, 4: bytes

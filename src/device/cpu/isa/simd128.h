@@ -19,6 +19,7 @@ struct Simd128 {
   static constexpr int kTileRows = 1;
   static constexpr int kTileQueries = 4;
   static constexpr int kTileVectors = 1;
+  static constexpr int kStateVectors = 4;
   static constexpr int kDotRows = 2;
   static constexpr int kDotPanels = 1;
   static constexpr int kDotElements = 2;
