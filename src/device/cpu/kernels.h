@@ -75,6 +75,7 @@ struct FormatKernels {
   // Gives the same bits as product_8bit, from packed weights. weight_stride is still the bytes of a stored row; `first`
   // must begin a panel.
   ProductKernel product_packed = nullptr;
+  ProductKernel product_packed_ahead = nullptr;  // the same; prefetches weights by instructions
   BlockPacking packing{};
   AddKernel add = nullptr;  // of the formats that adapters have
   // out = weight row * factor

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/cpu/simd_level.h"
+
 namespace sluice::cpu {
 namespace {
 
@@ -101,7 +103,7 @@ Product Products::product(const Activations& x, WeightId weight, float* out, uin
   if (const std::byte* packed = memory_.packed().find(weight, expert); packed != nullptr) {
     product.args.weight = packed;
     product.args.weight_stride = row_bytes(source.format, source.shape.columns);
-    product.kernel = format.product_packed;
+    product.kernel = reads_ahead() ? format.product_packed_ahead : format.product_packed;
   }
   return product;
 }

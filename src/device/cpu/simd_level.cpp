@@ -105,6 +105,19 @@ bool supported(SimdLevel level) { return level == SimdLevel::scalar || level == 
 
 const SimdInfo& simd_info(SimdLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
+bool reads_ahead() {
+#if defined(__x86_64__)
+  static const bool is_of_intel = [] {
+    unsigned leaf = 0, first = 0, third = 0, second = 0;
+    return __get_cpuid(0, &leaf, &first, &third, &second) != 0 && first == signature_INTEL_ebx &&
+           second == signature_INTEL_edx && third == signature_INTEL_ecx;
+  }();
+  return is_of_intel;
+#else
+  return false;
+#endif
+}
+
 std::string processor_name() {
 #if defined(__x86_64__)
   std::array<unsigned, 12> brand{};  // 48 bytes of text in three leaves

@@ -17,5 +17,8 @@ struct SimdInfo {
 
 const SimdInfo& simd_info(SimdLevel level);
 std::string processor_name();  // "AMD EPYC"
+// Whether this processor reads weights faster if instructions prefetch them: one of Intel's, which stops its own
+// prefetching at the end of a page. AMD's Zen 4 then reads at a third of its speed (docs/experiments.md).
+bool reads_ahead();
 
 }  // namespace sluice::cpu

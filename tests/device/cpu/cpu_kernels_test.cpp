@@ -441,18 +441,21 @@ TEST_P(EveryLevel, PackedWeightsGiveTheBitsOfStoredOnesInEveryFormat) {
                   0, (one.outputs + kPanelOutputs - 1) / kPanelOutputs);
       const Floats x = uniform(24, size_t{one.rows} * one.columns, -2, 2);
       const std::vector<std::byte> rows = quantised(kernels_, x, one);
-      Floats out(size_t{one.outputs} * one.rows, std::numeric_limits<float>::quiet_NaN());
-      kernels_.formats[static_cast<int>(format)].product_packed({.weight = packed.data(),
-                                                                 .weight_stride = stored_row,
-                                                                 .x = rows.data(),
-                                                                 .x_stride = kernels_.quantised_bytes(one.columns),
-                                                                 .out = out.data(),
-                                                                 .out_stride = one.outputs,
-                                                                 .columns = one.columns,
-                                                                 .rows = one.rows},
-                                                                0, one.outputs, nullptr);
-      EXPECT_EQ(bits(out), bits(product_8bit(kernels_, matrix, one, x, format)))
-          << format_name(format) << ", " << one.rows << " rows of " << one.columns;
+      const FormatKernels& kernels = kernels_.formats[static_cast<int>(format)];
+      for (const ProductKernel kernel : {kernels.product_packed, kernels.product_packed_ahead}) {
+        Floats out(size_t{one.outputs} * one.rows, std::numeric_limits<float>::quiet_NaN());
+        kernel({.weight = packed.data(),
+                .weight_stride = stored_row,
+                .x = rows.data(),
+                .x_stride = kernels_.quantised_bytes(one.columns),
+                .out = out.data(),
+                .out_stride = one.outputs,
+                .columns = one.columns,
+                .rows = one.rows},
+               0, one.outputs, nullptr);
+        EXPECT_EQ(bits(out), bits(product_8bit(kernels_, matrix, one, x, format)))
+            << format_name(format) << ", " << one.rows << " rows of " << one.columns;
+      }
     }
 }
 

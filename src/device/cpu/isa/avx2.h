@@ -11,7 +11,8 @@ namespace sluice::cpu {
 
 struct Avx2 {
   static constexpr bool kTiles = false;
-  static constexpr size_t kFetchAhead = 0;
+  static constexpr size_t kFetchAhead = 4096;
+  static constexpr bool kAlwaysFetches = false;
   static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 3;
   static constexpr int kTileRows = 2;

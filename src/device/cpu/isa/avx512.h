@@ -14,9 +14,8 @@ namespace sluice::cpu {
 template <bool kVnni, bool kAmx = false, bool kBf16 = kAmx>
 struct Avx512 {
   static constexpr bool kTiles = kAmx;  // the members for product_tiles.h are there
-  // Processors with AMX read memory a tenth faster so; one without it reads it at a third of its speed
-  // (docs/experiments.md).
-  static constexpr size_t kFetchAhead = kAmx ? 1024 : 0;
+  static constexpr size_t kFetchAhead = kAmx ? 1024 : 4096;
+  static constexpr bool kAlwaysFetches = kAmx;
   static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 4;
   static constexpr int kTileRows = 4;

@@ -15,6 +15,7 @@ template <bool kI8mm>
 struct Neon {
   static constexpr bool kTiles = false;
   static constexpr size_t kFetchAhead = 0;
+  static constexpr bool kAlwaysFetches = false;
   static constexpr bool kPairs = kI8mm;
   static constexpr int kTileWeights = 2;
   static constexpr int kTileRows = 2;

@@ -14,6 +14,7 @@ namespace sluice::cpu {
 struct Simd128 {
   static constexpr bool kTiles = false;
   static constexpr size_t kFetchAhead = 0;
+  static constexpr bool kAlwaysFetches = false;
   static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 2;
   static constexpr int kTileRows = 1;

@@ -66,6 +66,7 @@ SLUICE_INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
 
 template <class S, class Format>
 struct MappedRows {
+  using Usual = MappedRows;
   using F = typename S::F;
   using I = typename S::I;
   static constexpr size_t kBlockBytes = sizeof(typename Format::Block);
@@ -123,8 +124,10 @@ struct MappedRows {
   }
 };
 
-template <class S, class Format>
+// kAhead: a word is prefetched S::kFetchAhead bytes before it is read (reads_ahead() in simd_level.h).
+template <class S, class Format, bool kAhead = S::kAlwaysFetches>
 struct PackedRows {
+  using Usual = PackedRows<S, Format>;  // where a panel meets many rows
   using F = typename S::F;
   using I = typename S::I;
   static constexpr BlockPacking kPacking = block_packing<Format>();
@@ -157,7 +160,7 @@ struct PackedRows {
   I load_word(size_t block, size_t at) const {
     const size_t place = kWordPlace<Format>[(at - kPacking.words_at) / 4];
     const std::byte* word = blocks + block * kBlockBytes + 4 * kPanelOutputs * place;
-    if constexpr (S::kFetchAhead > 0) __builtin_prefetch(word + S::kFetchAhead);
+    if constexpr (kAhead) __builtin_prefetch(word + S::kFetchAhead);
     return S::load_words(word);
   }
   F load_f16(size_t block, size_t at) const {

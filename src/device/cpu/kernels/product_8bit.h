@@ -62,8 +62,8 @@ struct Product8Bit {
       }
       for (int b = 0; b < blocks(a); b += kBlocksOfSlice)
         for (uint32_t o = first; o < last; o += S::kDotPanels * kPanelOutputs)
-          last - o > kPanelOutputs ? panels<View, Rows, S::kDotPanels>(a, row, rows, o, last, b)
-                                   : panels<View, Rows, 1>(a, row, rows, o, last, b);
+          last - o > kPanelOutputs ? panels<View, typename Rows::Usual, S::kDotPanels>(a, row, rows, o, last, b)
+                                   : panels<View, typename Rows::Usual, 1>(a, row, rows, o, last, b);
     }
   }
 

@@ -31,6 +31,7 @@ constexpr void add_integers(FormatKernels& kernels) {
   using Stored = typename Integers::Stored;
   kernels.product_8bit = integer_product<S, Integers, MappedRows<S, Stored>>();
   kernels.product_packed = integer_product<S, Integers, PackedRows<S, Stored>>();
+  kernels.product_packed_ahead = integer_product<S, Integers, PackedRows<S, Stored, (S::kFetchAhead > 0)>>();
   kernels.packing = block_packing<Stored>();
 }
 template <class S, class View, class Integers>
