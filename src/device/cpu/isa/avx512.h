@@ -14,7 +14,7 @@ namespace sluice::cpu {
 template <bool kVnni, bool kAmx = false, bool kBf16 = kAmx>
 struct Avx512 {
   static constexpr bool kTiles = kAmx;  // the members for product_tiles.h are there
-  static constexpr size_t kFetchAhead = kAmx ? 1024 : 4096;
+  static constexpr size_t kFetchAhead = 4096;
   static constexpr bool kAlwaysFetches = kAmx;
   static constexpr bool kPairs = false;
   static constexpr int kTileWeights = 4;
