@@ -160,6 +160,7 @@ std::vector<std::vector<std::string>> TrainedFactors::find_groups() const {
       groups[group].push_back(weight.weight + side);
     }
   std::vector<std::vector<bool>> reached;
+  reached.reserve(tensors_.size());
   for (const StoredFactor& one : tensors_) reached.emplace_back(one.numbers.size());
   size_t stored = 0, in_groups = 0, count = 0;
   for (const StoredFactor& one : tensors_) stored += one.numbers.size();
