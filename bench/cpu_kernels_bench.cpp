@@ -87,7 +87,7 @@ void product(benchmark::State& state, const ProductSetting& setting) {
                    .out_stride = kOutputs,
                    .columns = kColumns,
                    .rows = setting.rows};
-  const ProductKernel kernel = packed ? format.product_packed : quantised ? format.product_8bit : format.product;
+  const ProductKernel kernel = packed ? packed_product(format) : quantised ? format.product_8bit : format.product;
   uint64_t next = 0;
   for (auto _ : state) {
     args.weight = weights.data() + next++ % matrices * matrix;

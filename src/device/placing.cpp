@@ -43,6 +43,7 @@ Status check_planned(const DeviceInfo& info, const PlanRequest& request, const c
   if (request.expert_slots.count != 0 && !info.expert_slots)
     return error(ErrorKind::unsupported, "experts: found ", request.expert_slots.count,
                  " slots to hold them: want all in memory on the ", info.name, " device");
+  CHECK(request.trained.empty() || info.trains_factors);
   for (WeightId id = 0; id < program.weights.size(); ++id) {
     const WeightDecl& decl = program.weights[id];
     const PlacedShape& placed = request.weights[id];

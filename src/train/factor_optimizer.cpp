@@ -27,13 +27,10 @@ class HostOptimizer final : public FactorOptimizer {
   Result<std::vector<std::vector<float>>> gradients() override {
     return std::vector<std::vector<float>>(factors_.gradients().begin(), factors_.gradients().end());
   }
-  Result<State> state() override {
-    return State{.steps = optimizer_.steps(),
-                 .means = {optimizer_.means().begin(), optimizer_.means().end()},
-                 .squares = {optimizer_.squares().begin(), optimizer_.squares().end()}};
-  }
-  void restore(State state) override {
-    optimizer_.restore(state.steps, std::move(state.means), std::move(state.squares));
+  Result<State> state() override { return State{.means = optimizer_.means(), .squares = optimizer_.squares()}; }
+  void restore(uint64_t steps, std::vector<std::vector<float>> means,
+               std::vector<std::vector<float>> squares) override {
+    optimizer_.restore(steps, std::move(means), std::move(squares));
   }
 
  private:
@@ -90,28 +87,29 @@ class DeviceOptimizer final : public FactorOptimizer {
 
   Result<std::vector<std::vector<float>>> gradients() override { return table(TrainedTable::gradients); }
   Result<State> state() override {
-    State state{.steps = steps_};
-    TRY(state.means, table(TrainedTable::means));
-    TRY(state.squares, table(TrainedTable::squares));
-    return state;
+    TRY(means_, table(TrainedTable::means));
+    TRY(squares_, table(TrainedTable::squares));
+    return State{.means = means_, .squares = squares_};
   }
 
-  void restore(State state) override {
-    steps_ = state.steps;
+  void restore(uint64_t steps, std::vector<std::vector<float>> means,
+               std::vector<std::vector<float>> squares) override {
+    steps_ = steps;
     is_ahead_ = false;
-    write(TrainedTable::means, state.means);
-    write(TrainedTable::squares, state.squares);
+    write(TrainedTable::means, means);
+    write(TrainedTable::squares, squares);
   }
 
  private:
-  // Whether the call that ticket_ stands for has ended.
+  // Whether the last call has ended.
   Result<bool> poll() {
-    for (;;) {
+    while (ticket_) {
       const std::optional<Completion> completion = step_.runner().poll();
       if (!completion) return false;
       TRY_STATUS(completion->status);
-      if (completion->ticket == ticket_) return true;
+      if (completion->ticket == ticket_) ticket_.reset();
     }
+    return true;
   }
 
   void make_room() {
@@ -168,10 +166,11 @@ class DeviceOptimizer final : public FactorOptimizer {
   TrainedMemory& memory_;
   uint64_t steps_ = 0;
   double rate_ = 0;
-  Ticket ticket_ = 0;
+  std::optional<Ticket> ticket_;  // of a call that has not ended
   std::vector<float> sums_;
-  std::vector<std::vector<float>> numbers_;  // of a table that is read or written, by group
-  bool is_ahead_ = false;                    // the device's numbers are newer than the factors'
+  std::vector<std::vector<float>> means_, squares_;  // of state()
+  std::vector<std::vector<float>> numbers_;          // of a table that is read or written, by group
+  bool is_ahead_ = false;                            // the device's numbers are newer than the factors'
   bool reads_ = false;
 };
 

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -20,10 +21,9 @@ namespace sluice {
 
 class FactorOptimizer {
  public:
-  // AdamW's state, by stored tensor; empty for gradient descent.
+  // AdamW's state, by stored tensor; empty for gradient descent. It stays until the next call.
   struct State {
-    uint64_t steps = 0;
-    std::vector<std::vector<float>> means{}, squares{};
+    std::span<const std::vector<float>> means{}, squares{};
   };
 
   // Whether TrainingStep::Options::on_device suits: AdamW, and factors whose stored numbers lie in groups of weights.
@@ -49,7 +49,9 @@ class FactorOptimizer {
   Status take_factors();
   virtual Result<std::vector<std::vector<float>>> gradients() = 0;  // by stored tensor
   virtual Result<State> state() = 0;
-  virtual void restore(State state) = 0;
+  // The state behind that many steps. The factors' tensors are the caller's to set.
+  virtual void restore(uint64_t steps, std::vector<std::vector<float>> means,
+                       std::vector<std::vector<float>> squares) = 0;
 
  private:
   virtual Status wait_for_numbers() { return {}; }

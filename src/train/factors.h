@@ -58,8 +58,7 @@ class TrainedFactors final : public WeightSource {
   };
   // Adds the gradients of all of the program's weights, those of a stored number in the order of the adapter's weights.
   void add_gradients(std::span<const Numbers> gradients);
-  // The same numbers by stored tensor and for the program's weights; only if is_one_to_one(). `weights` are all of
-  // them.
+  // The same numbers by stored tensor, and for the program's weights. `weights` are one of each of groups().
   void to_stored(std::span<const Numbers> weights, std::span<std::vector<float>> tensors) const;
   void from_stored(std::span<const std::vector<float>> tensors, std::span<const MutableNumbers> weights) const;
 

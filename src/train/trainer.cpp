@@ -387,14 +387,18 @@ void Trainer::begin_update() {
   updates_ = true;
 }
 
+Status Trainer::check_gradient(double norm) const {
+  if (std::isfinite(norm)) return {};
+  return error(ErrorKind::invalid, "training: the gradient of step ", done_ + 1,
+               " is not finite: want a lower learning rate or other data");
+}
+
 Result<std::optional<StepReport>> Trainer::poll_update() {
   Result<std::optional<double>> norm = optimizer_->poll_update();
   updates_ = norm && !*norm;
   if (!norm) return norm.error();
   if (!*norm) return std::optional<StepReport>();
-  if (!std::isfinite(**norm))
-    return error(ErrorKind::invalid, "training: the gradient of step ", done_ + 1,
-                 " is not finite: want a lower learning rate or other data");
+  TRY_STATUS(check_gradient(**norm));
   report_.gradient_norm = **norm;
   ++done_;
   return std::optional(report_);
@@ -423,7 +427,8 @@ Result<TrainerPace> Trainer::measure(double seconds) {
   TrainerPace pace;
   TRY(pace.tokens_per_second, measure_parts(*step_, parts, seconds));
   const Clock::time_point began = Clock::now();
-  TRY_STATUS(optimizer_->update(options_.rate));
+  TRY(const double norm, optimizer_->update(options_.rate));
+  TRY_STATUS(check_gradient(norm));
   pace.update_seconds = seconds_since(began);
   if (evaluation_ != nullptr)
     TRY_ASSIGN(pace.evaluation_tokens_per_second, measure_parts(*evaluation_, parts, seconds));
@@ -491,7 +496,7 @@ Status Trainer::load(const std::string& folder) {
   }
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].numbers = std::move(numbers[i]);
   done_ = static_cast<uint64_t>(std::clamp<int64_t>(steps->as_integer(), 0, static_cast<int64_t>(steps_)));
-  optimizer_->restore({.steps = done_, .means = std::move(means), .squares = std::move(squares)});
+  optimizer_->restore(done_, std::move(means), std::move(squares));
   factors_->lay_out();
   return {};
 }

@@ -154,6 +154,7 @@ class Trainer {
   // Tokens a second of the parts of a step, or of an evaluation.
   Result<double> measure_parts(TrainingStep& step, const std::vector<TrainPart>& parts, double seconds);
   void begin_update();
+  Status check_gradient(double norm) const;
   Result<std::optional<StepReport>> poll_update();
   std::string fingerprint() const;
 

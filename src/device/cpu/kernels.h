@@ -232,6 +232,7 @@ struct DeltaArgs {
   uint32_t key_width = 0, value_width = 0;
   float scale = 1.0f;
   uint32_t first = 0, last = 0;
+  bool ahead = false;  // of a single row, on a processor that reads_ahead()
 };
 
 // A loop of multiplications and additions (kernels/peak.h).

@@ -103,7 +103,7 @@ Product Products::product(const Activations& x, WeightId weight, float* out, uin
   if (const std::byte* packed = memory_.packed().find(weight, expert); packed != nullptr) {
     product.args.weight = packed;
     product.args.weight_stride = row_bytes(source.format, source.shape.columns);
-    product.kernel = reads_ahead() ? format.product_packed_ahead : format.product_packed;
+    product.kernel = packed_product(format);
   }
   return product;
 }

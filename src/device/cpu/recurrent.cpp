@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "device/cpu/executor.h"
+#include "device/cpu/simd_level.h"
 
 namespace sluice::cpu {
 
@@ -113,7 +114,8 @@ void Executor::delta_rule(const DeltaRule& op, const SlotRun& run, uint32_t head
                        .value_width = state.value_width,
                        .scale = op.scale,
                        .first = parts.first * kDeltaColumns,
-                       .last = std::min(parts.end * kDeltaColumns, state.value_width)});
+                       .last = std::min(parts.end * kDeltaColumns, state.value_width),
+                       .ahead = run.count == 1 && run.slots.before != nullptr && reads_ahead()});
 }
 
 }  // namespace sluice::cpu

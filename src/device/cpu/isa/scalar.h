@@ -16,18 +16,18 @@
 namespace sluice::cpu {
 
 struct Scalar {
-  static constexpr bool kTiles = false;          // the members for product_tiles.h (isa/avx512.h) are there
-  static constexpr size_t kFetchAhead = 0;       // bytes that packed weights are prefetched ahead; 0: never
-  static constexpr bool kAlwaysFetches = false;  // else only where the processor gains by it (reads_ahead())
-  static constexpr bool kPairs = false;          // the members for pairs of rows in product_8bit.h (isa/neon.h)
-  static constexpr int kTileWeights = 4;         // weight rows in a product's tile
-  static constexpr int kTileRows = 2;            // activation rows in a product's tile
-  static constexpr int kTileQueries = 1;         // queries in attention's tile, rows in that of multiply_add
-  static constexpr int kTileVectors = 4;         // vectors in both
-  static constexpr int kStateVectors = 4;  // of a row of a state that are read at once, where it has no other rows
-  static constexpr int kDotRows = 4;       // activation rows in a tile of integer products
-  static constexpr int kDotPanels = 1;     // panels of weights in it
-  static constexpr int kDotElements = 2;   // integers in a lane of dot(); 2: words, 4: bytes
+  static constexpr bool kTiles = false;            // the members for product_tiles.h (isa/avx512.h) are there
+  static constexpr size_t kFetchAhead = 0;         // bytes that packed weights are prefetched ahead; 0: never
+  static constexpr bool kAlwaysFetches = false;    // else only where the processor gains by it (reads_ahead())
+  static constexpr bool kPairs = false;            // the members for pairs of rows in product_8bit.h (isa/neon.h)
+  static constexpr int kTileWeights = 4;           // weight rows in a product's tile
+  static constexpr int kTileRows = 2;              // activation rows in a product's tile
+  static constexpr int kTileQueries = 1;           // queries in attention's tile, rows in that of multiply_add
+  static constexpr int kTileVectors = 4;           // vectors in both
+  static constexpr int kStateVectors = 4;          // of a state's row that are read at once (DeltaArgs::ahead)
+  static constexpr int kDotRows = 4;               // activation rows in a tile of integer products
+  static constexpr int kDotPanels = 1;             // panels of weights in it
+  static constexpr int kDotElements = 2;           // integers in a lane of dot(); 2: words, 4: bytes
   static constexpr bool kUnsignedWeights = false;  // dot() takes unsigned weights, so store_weights keeps the offset
   using Quant = int16_t;                           // the type of an 8-bit activation in dot()
 

@@ -35,7 +35,8 @@ namespace sluice::cpu {
 // is there.
 //
 // A processor prefetches by itself what is read in the order of addresses, and hardly anything else. So views read each
-// word once, and packed words lie in the order of reading.
+// word once, and packed words lie in the order of reading. Intel's stop at the end of a page of 4,096 bytes, so there
+// instructions prefetch as far ahead (PackedRows).
 
 // Word kWordOrder[w] of a stored block is word w of a packed one. Views say so where products read in another order.
 template <class Format>

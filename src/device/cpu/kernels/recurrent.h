@@ -1,9 +1,9 @@
 // Kernels of the gated delta net: the short convolution and the delta rule, row by row.
 //
 // The columns of a head's state are independent: an update reads only k, q and the column's own part of v. A call runs
-// all rows of a sequence through a few vectors of columns, which fit into the first cache. A single row takes more of
-// them, because the state comes from memory, which is read fastest in the order of addresses. Sums along the key width
-// are in ascending order in every column.
+// all rows of a sequence through a few vectors of columns, which fit into the first cache. The state of a single row
+// comes from memory. Where that is read faster so (DeltaArgs::ahead), a call takes more columns, and prefetches them.
+// Sums along the key width are in ascending order in every column.
 #pragma once
 
 #include "device/cpu/kernels.h"
@@ -26,11 +26,11 @@ struct Recurrent {
   static void delta_rule(const DeltaArgs& a) {
     uint32_t j = a.first;
     constexpr uint32_t kWide = 16 * S::kStateVectors;
-    if (kWide > 64 && a.rows == 1)
-      for (; j + kWide <= a.last; j += kWide) delta_columns<S::kStateVectors>(a, j, Whole());
-    for (; j + 64 <= a.last; j += 64) delta_columns<4>(a, j, Whole());
-    for (; j + 16 <= a.last; j += 16) delta_columns<1>(a, j, Whole());
-    if (j < a.last) delta_columns<1>(a, j, Rest{static_cast<int>(a.last - j)});
+    if (a.ahead)
+      for (; j + kWide <= a.last; j += kWide) delta_columns<S::kStateVectors, true>(a, j, Whole());
+    for (; j + 64 <= a.last; j += 64) delta_columns<4, false>(a, j, Whole());
+    for (; j + 16 <= a.last; j += 16) delta_columns<1, false>(a, j, Whole());
+    if (j < a.last) delta_columns<1, false>(a, j, Rest{static_cast<int>(a.last - j)});
   }
 
  private:
@@ -68,7 +68,7 @@ struct Recurrent {
 
   static constexpr uint64_t kRowsAhead = 8;  // of a state, that are prefetched: docs/experiments.md
 
-  template <int kVectors, class Access>
+  template <int kVectors, bool kAhead, class Access>
   static void delta_columns(const DeltaArgs& a, uint32_t column, const Access& access) {
     float* state = a.slot.after + column;
     const float* before = a.slot.before == nullptr ? nullptr : a.slot.before + column;
@@ -83,7 +83,7 @@ struct Recurrent {
         const F ki = S::splat(k[i]);
         for (int n = 0; n < kVectors; ++n) {
           const uint64_t at = uint64_t{i} * a.value_width + 16 * static_cast<uint64_t>(n);
-          if (before != nullptr) __builtin_prefetch(before + at + kRowsAhead * a.value_width);
+          if constexpr (kAhead) __builtin_prefetch(before + at + kRowsAhead * a.value_width);
           const F s = (before == nullptr ? S::splat(0.0f) : access.load(before + at)) * decay;
           access.store(state + at, s);
           sums[n] = S::fma(s, ki, sums[n]);

@@ -9,18 +9,23 @@ namespace {
 
 constexpr uint32_t kFactorThreads = 256, kFactorNumbers = 4 * kFactorThreads;
 
-// ADDS: whether the tables have gradients already.
-constexpr const char* kAddGradients = R"(
+// Calls number(i) for each number of the piece.
+constexpr const char* kEachNumber = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let begin = group_index(group, groups) * NUMBERS;
   let end = min(begin + NUMBERS, p.count);
-  for (var i = begin + thread; i < end; i += THREADS) {
-    var gradient = load(p.gradient + i);
-    if (ADDS == 1u) { gradient += tables[i]; }
-    tables[i] = gradient;
-  }
+  for (var i = begin + thread; i < end; i += THREADS) { number(i); }
+}
+)";
+
+// ADDS: whether the tables have gradients already.
+constexpr const char* kAddGradient = R"(
+fn number(i: u32) {
+  var gradient = load(p.gradient + i);
+  if (ADDS == 1u) { gradient += tables[i]; }
+  tables[i] = gradient;
 }
 )";
 
@@ -40,40 +45,28 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 )";
 
 constexpr const char* kUpdate = R"(
-@compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) thread: u32) {
-  let begin = group_index(group, groups) * NUMBERS;
-  let end = min(begin + NUMBERS, p.count);
-  for (var i = begin + thread; i < end; i += THREADS) {
-    let gradient = adam[CLIP] * tables[i];
-    let mean_at = p.table * 2u + i;
-    let mean = fma(1.0 - adam[BETA1], gradient - tables[mean_at], tables[mean_at]);
-    let square_at = p.table * 3u + i;
-    let square = fma(adam[BETA2], tables[square_at], (1.0 - adam[BETA2]) * gradient * gradient);
-    let root = sqrt(square) / adam[ROOT] + adam[EPS];
-    let number = fma(adam[DECAY], tables[p.table + i], -(adam[RATE] * mean / root));
-    tables[p.table + i] = number;
-    tables[mean_at] = mean;
-    tables[square_at] = square;
-    put_weight(i, number);
-  }
+fn number(i: u32) {
+  let gradient = adam[CLIP] * tables[i];
+  let mean_at = p.table * 2u + i;
+  let mean = fma(1.0 - adam[BETA1], gradient - tables[mean_at], tables[mean_at]);
+  let square_at = p.table * 3u + i;
+  let square = fma(adam[BETA2], tables[square_at], (1.0 - adam[BETA2]) * gradient * gradient);
+  let root = sqrt(square) / adam[ROOT] + adam[EPS];
+  let w = fma(adam[DECAY], tables[p.table + i], -(adam[RATE] * mean / root));
+  tables[p.table + i] = w;
+  tables[mean_at] = mean;
+  tables[square_at] = square;
+  put_weight(i, w);
 }
 )";
 
 // A weight that has the numbers of another one.
-constexpr const char* kCopyNumbers = R"(
-@compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) thread: u32) {
-  let begin = group_index(group, groups) * NUMBERS;
-  let end = min(begin + NUMBERS, p.count);
-  for (var i = begin + thread; i < end; i += THREADS) { put_weight(i, tables[p.table + i]); }
-}
+constexpr const char* kCopyNumber = R"(
+fn number(i: u32) { put_weight(i, tables[p.table + i]); }
 )";
 
 constexpr const char* kPutWeight = R"(
-fn put_weight(i: u32, number: f32) { w[(p.first_row + i / p.columns) * p.row_words + i % p.columns] = number; }
+fn put_weight(i: u32, x: f32) { weights[(p.first_row + i / p.columns) * p.row_words + i % p.columns] = x; }
 )";
 
 }  // namespace
@@ -94,7 +87,8 @@ Kernel Emitter::of_piece(const char* name, const char* body, uint32_t piece, con
 // The gradients of a factor's places are added in their order.
 void Emitter::emit_gradients(uint32_t piece, const TrainedLayout& trained, bool is_first) {
   for (const TrainedFactor::Place& place : request_.trained[trained.pieces[piece].factor].places) {
-    Kernel kernel = of_piece("trained_gradients", kAddGradients, piece, trained, kFactorNumbers, Access::read_write);
+    Kernel kernel = of_piece("trained_gradients", kEachNumber, piece, trained, kFactorNumbers, Access::read_write);
+    kernel.snippets = {kAddGradient};
     kernel.constants.push_back({"ADDS", is_first ? 0u : 1u});
     kernel.params.push_back({"gradient", at(place.gradient) + static_cast<uint32_t>(trained.pieces[piece].first)});
     add(kernel);
@@ -116,18 +110,18 @@ void Emitter::emit_update(uint32_t piece_index, const TrainedLayout& trained) {
   const TrainedPiece& piece = trained.pieces[piece_index];
   bool is_first = true;
   for (const TrainedFactor::Place& place : request_.trained[piece.factor].places) {
-    Kernel kernel = of_piece(is_first ? "trained_update" : "trained_copies", is_first ? kUpdate : kCopyNumbers,
-                             piece_index, trained, kFactorNumbers, is_first ? Access::read_write : Access::read);
+    Kernel kernel = of_piece(is_first ? "trained_update" : "trained_copies", kEachNumber, piece_index, trained,
+                             kFactorNumbers, is_first ? Access::read_write : Access::read);
     kernel.params.insert(kernel.params.end(),
                          {{"table", static_cast<uint32_t>(piece.table_words)},
                           {"first_row", static_cast<uint32_t>(piece.tile_row)},
                           {"columns", program_.weights[place.weight].shape.columns},
                           {"row_words", static_cast<uint32_t>(layout_.matrix(place.weight).row_words)}});
-    kernel.bindings.push_back({.name = "w",
+    kernel.bindings.push_back({.name = "weights",
                                .slot = {SlotKind::weight, place.weight, piece.tile},
                                .access = Access::read_write,
                                .element = "f32"});
-    kernel.snippets = {kPutWeight};
+    kernel.snippets = {kPutWeight, is_first ? kUpdate : kCopyNumber};
     if (is_first) {
       for (uint32_t n = 0; n < kTrainedStepNames.size(); ++n) kernel.constants.push_back({kTrainedStepNames[n], n});
       kernel.bindings.push_back({.name = "adam", .slot = {SlotKind::trained_step}, .element = "f32"});
