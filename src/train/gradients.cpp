@@ -1,6 +1,7 @@
 #include "train/gradients.h"
 
 #include <algorithm>
+#include <set>
 #include <type_traits>
 
 #include "graph/op_check.h"
@@ -23,6 +24,13 @@ template <class F>
 void for_each_value(Op& op, const F& f) {
   FieldVisitor<F> visitor(f);
   std::visit([&](const auto& o) { o.operands(visitor); }, op);
+}
+
+// Whether an op costs far more time than its result costs memory.
+bool is_costly(const Op& op) {
+  return std::holds_alternative<Linear>(op) || std::holds_alternative<ExpertLinear>(op) ||
+         std::holds_alternative<ExpertLinearTransposed>(op) || std::holds_alternative<Attention>(op) ||
+         std::holds_alternative<DeltaRule>(op) || std::holds_alternative<Route>(op);
 }
 
 }  // namespace
@@ -102,13 +110,30 @@ ValueId Gradients::renamed(ValueId value) {
   return renamed_[value] = other;
 }
 
-// A state is read as it was before the sequences began, whatever its version is.
-std::vector<Op> Gradients::made_again(uint32_t first, uint32_t end) {
+// Whose results a layer keeps. A sum with a product's result is kept in its place: no gradient reads the product's.
+std::vector<bool> Gradients::kept_ops(std::span<const Op> layer) const {
+  std::vector<bool> kept;
+  std::set<ValueId> results;
+  for (const Op& op : layer) {
+    const Add* const sum = std::get_if<Add>(&op);
+    kept.push_back(is_costly(op) ||
+                   (sum != nullptr && (results.contains(storage(sum->a)) || results.contains(storage(sum->b)))));
+    if (kept.back()) for_each_output(op, [&](ValueId id) { results.insert(storage(id)); });
+  }
+  return kept;
+}
+
+// The ops of a layer with the values that they have by then. A state is read as it was before the sequences began,
+// whatever its version is.
+std::vector<Op> Gradients::made_again(uint32_t first, uint32_t end, MadeAgain again) {
   renamed_.clear();
+  std::vector<bool> is_there(end - first);
+  if (again == MadeAgain::small) is_there = kept_ops({recorder_.program().ops.begin() + first, end - first});
   std::vector<Op> ops;
   for (uint32_t i = first; i < end; ++i) {
     Op op = recorder_.program().ops[i];
     for_each_output(op, [&](ValueId id) {
+      if (is_there[i - first]) return;
       const ValueId copy = fresh_like(id).id;
       depends_.resize(recorder_.program().values.size());
       depends_[copy] = depends_[storage(id)];
@@ -118,6 +143,8 @@ std::vector<Op> Gradients::made_again(uint32_t first, uint32_t end) {
     for_each_value(op, [&](ValueId& id) {
       if (id != kNone) id = renamed(id);
     });
+    ops.push_back(op);
+    if (is_there[i - first]) continue;
     const auto next_version = [&](auto& stateful) {
       uint32_t& version = versions_[stateful.state.state];
       stateful.state.version = version;
@@ -126,17 +153,17 @@ std::vector<Op> Gradients::made_again(uint32_t first, uint32_t end) {
     if (auto* conv = std::get_if<ShortConv>(&op)) next_version(*conv);
     if (auto* rule = std::get_if<DeltaRule>(&op)) next_version(*rule);
     recorder_.record(op);
-    ops.push_back(op);
+    ops.back() = op;
   }
   return ops;
 }
 
-void Gradients::walk(uint32_t first, uint32_t end, bool again) {
+void Gradients::walk(uint32_t first, uint32_t end, MadeAgain again) {
   const auto& all = recorder_.program().ops;
   recorder_.begin_layer(recorder_.program().layers[first]);
   std::vector<Op> ops(all.begin() + first, all.begin() + end);
   if (std::ranges::none_of(ops, [&](const Op& op) { return is_wanted_of(op); })) return;
-  if (again) ops = made_again(first, end);
+  if (again != MadeAgain::nothing) ops = made_again(first, end, again);
   for (auto op = ops.rbegin(); op != ops.rend(); ++op)
     if (is_wanted_of(*op)) std::visit([&](const auto& o) { back(o); }, *op);
 }

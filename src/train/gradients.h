@@ -4,11 +4,19 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "graph/recorder.h"
 
 namespace sluice {
+
+// What of a layer is made again before its gradients are.
+enum class MadeAgain : uint8_t {
+  nothing,  // all of its values are still there
+  small,    // the results of products, attention and delta rules are still there, which were most of the work
+  all,
+};
 
 class Gradients {
  public:
@@ -23,8 +31,7 @@ class Gradients {
   void add_to_weight(WeightId weight, Value gradient);
 
   // Records the gradients of the inputs of ops [first, end) of the forward part, which lie in one layer, from the last.
-  // With `again` their values are made again first.
-  void walk(uint32_t first, uint32_t end, bool again);
+  void walk(uint32_t first, uint32_t end, MadeAgain again);
 
   // None: no op uses the weight, or nothing that is wanted depends on the result.
   std::optional<Value> of_weight(WeightId weight) const;
@@ -63,7 +70,8 @@ class Gradients {
   bool is_wanted_of(const Op& op) const;  // whether the op's results depend on what is trained
   // Of a result, as its type has it; none: nothing that is differentiated reads it.
   std::optional<Value> gradient(ValueId value);
-  std::vector<Op> made_again(uint32_t first, uint32_t end);
+  std::vector<bool> kept_ops(std::span<const Op> layer) const;
+  std::vector<Op> made_again(uint32_t first, uint32_t end, MadeAgain again);
   ValueId renamed(ValueId value);
   Value at(ValueId id) { return {&recorder_, id}; }
   Value as(Value value, const ValueType& type);

@@ -148,6 +148,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Model& model, TrainedFact
   TRY_STATUS(made->compute_media(model, device, budget));
   const TrainingStep::Options of_step{.arithmetic = options.arithmetic,
                                       .size = made->size_,
+                                      .kept_layers = options.kept_layers,
                                       .on_device = FactorOptimizer::is_on_device(factors, device, options.optimizer),
                                       .media = made->media_.get()};
   TRY(made->step_, TrainingStep::create(model, factors, device, budget, of_step));
@@ -177,6 +178,7 @@ Result<std::vector<MemoryLine>> Trainer::memory(const Model& model, TrainedFacto
       TrainingStep::memory(model, factors, device,
                            {.arithmetic = options.arithmetic,
                             .size = size,
+                            .kept_layers = options.kept_layers,
                             .on_device = FactorOptimizer::is_on_device(factors, device, options.optimizer)}));
   lines.push_back({Domain::host, Purpose::adapters,
                    factors.reserved_bytes() + FactorOptimizer::bytes(options.optimizer, elements_of(factors))});

@@ -42,6 +42,7 @@ struct TrainerOptions {
   uint64_t steps = 0;            // at most; 0: as the epochs have
   uint32_t batch_tokens = 2048;  // of a step; a batch has at least one example
   uint32_t part_tokens = 512;    // of it that are computed at once; at least the longest example
+  uint32_t kept_layers = 0;      // of TrainingParts; on the processor it changes no bit
   double held_out = 0;           // share of the examples that are only evaluated, the last ones of a shuffle
   uint64_t seed = 0;
   // Above 0: direct preference optimization with this beta. Examples 2 i and 2 i + 1 are then a pair, the answer that

@@ -41,11 +41,15 @@ void prune(Program& program) {
 }
 
 // Walks the layers backwards and makes the gradients outputs.
-Status record_gradients(Recorder& recorder, const Forward& forward, TrainingProgram& training) {
+Status record_gradients(Recorder& recorder, const Forward& forward, uint32_t kept, TrainingProgram& training) {
   Gradients gradients(recorder, forward.ops, forward.factors);
   const std::vector<uint32_t> starts = layer_starts(recorder.program(), forward.ops);
-  // What follows the last layer and that layer itself are still there.
-  for (size_t i = starts.size() - 1; i-- > 0;) gradients.walk(starts[i], starts[i + 1], i + 3 < starts.size());
+  for (size_t i = starts.size() - 1; i-- > 0;) {
+    const size_t behind = starts.size() - 2 - i;  // runs that follow this one
+    // What follows the last layer and that layer itself are still there.
+    const MadeAgain again = behind < 2 ? MadeAgain::nothing : behind <= kept ? MadeAgain::small : MadeAgain::all;
+    gradients.walk(starts[i], starts[i + 1], again);
+  }
   recorder.begin_layer(-1);
   for (size_t i = 0; i < forward.factors.size(); ++i) {
     const std::optional<Value> gradient = gradients.of_weight(forward.factors[i]);
@@ -61,13 +65,13 @@ Status record_gradients(Recorder& recorder, const Forward& forward, TrainingProg
 }  // namespace
 
 Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained,
-                                        bool gradients) {
+                                        const TrainingParts& parts) {
   Recorder recorder(Lowering::begun(text));
-  TRY(const Forward forward, Lowering(recorder, text, trained).run(gradients));
+  TRY(const Forward forward, Lowering(recorder, text, trained).run(parts.gradients));
   TrainingProgram training;
   training.loss = forward.loss.id;
   recorder.output(forward.loss, "loss");
-  if (gradients) TRY_STATUS(record_gradients(recorder, forward, training));
+  if (parts.gradients) TRY_STATUS(record_gradients(recorder, forward, parts.kept_layers, training));
   TRY(training.program, recorder.finish());
   prune(training.program);
   return training;

@@ -8,7 +8,9 @@
 //              arXiv:1604.06174), then the gradient of each as ops (train/gradients.h)
 //
 // The arena keeps a value from its making to its last use, so a step's memory is what layers hand to one another, and
-// the activations of one layer.
+// the activations of one layer. Layers that are kept make only their small ops once more: the results of their products
+// and of attention wait in the arena. The gradients are the same; on the processor to the bit, and on GPUs, whose
+// compilers contract each kernel in their own way, to rounding.
 //
 // The step fills "tokens", "wanted" (rows with a loss), "target" (the token that is to follow a wanted row) and
 // "share" (by which its loss is multiplied in the sum that is differentiated). Sequences begin with the step.
@@ -41,9 +43,14 @@ struct TrainingProgram {
   std::vector<FactorGradient> gradients;
 };
 
-// `text` has no adapters, and no inputs but tokens, wanted rows and those of media. Without `gradients` the program is
-// that of an evaluation. Fails with one sentence when a trained weight is in no product of the program.
+struct TrainingParts {
+  bool gradients = true;     // without them the program is that of an evaluation
+  uint32_t kept_layers = 0;  // the last ones, at most all
+};
+
+// `text` has no adapters, and no inputs but tokens, wanted rows and those of media. Fails with one sentence when a
+// trained weight is in no product of the program.
 Result<TrainingProgram> record_training(const Program& text, const std::vector<TrainedWeight>& trained,
-                                        bool gradients = true);
+                                        const TrainingParts& parts = {});
 
 }  // namespace sluice

@@ -46,7 +46,8 @@ uint32_t TrainSequence::targets() const {
 // Records the program and asks for its plan, without weights.
 Status TrainingStep::prepare(const Model& model) {
   TRY(const Program text, model.record_text({.media = options_.size.shows_media}));
-  TRY(training_, record_training(text, factors_->trained(), options_.gradients));
+  TRY(training_, record_training(text, factors_->trained(),
+                                 {.gradients = options_.gradients, .kept_layers = options_.kept_layers}));
   const Program& program = training_.program;
   TRY(ports_, find_input_ports(program));
   const size_t known = 4 + (ports_.media ? 2 : 0) + (ports_.last ? 1 : 0) + (ports_.coordinates ? 1 : 0);

@@ -60,6 +60,7 @@ class TrainingStep {
     Arithmetic arithmetic = Arithmetic::fast;
     StepSize size{};
     bool gradients = true;
+    uint32_t kept_layers = 0;          // of TrainingParts
     bool on_device = false;            // the device trains the factors; only where DeviceInfo::trains_factors
     const MediaRows* media = nullptr;  // outlives the step; of all media, if StepSize::shows_media
   };

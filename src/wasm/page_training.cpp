@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "model/adapters/gguf_adapter.h"
 #include "model/adapters/new_adapter.h"
+#include "train/kept_layers.h"
 #include "wasm/json_members.h"
 
 namespace sluice::wasm {
@@ -104,6 +105,11 @@ Status PageTraining::make_adapter(const Json& options) {
 
 Status PageTraining::begin(Device& device, ThreadPool& pool, Budget& budget) {
   TRY(factors_, TrainedFactors::create(adapter_, chat_->model.weights(), pool, budget));
+  TRY(options_.kept_layers,
+      most_kept_layers(chat_->model.facts().layers, budget, KeptMemory::by_half, [&](uint32_t kept) {
+        options_.kept_layers = kept;
+        return Trainer::memory(chat_->model, *factors_, device, data_.examples, options_);
+      }));
   TRY(trainer_, Trainer::create(chat_->model, *factors_, device, budget, std::exchange(data_.examples, {}), options_));
   return {};
 }

@@ -96,6 +96,39 @@ TEST_F(SharedKeys, GradientsAreFiniteDifferences) {
   expect_derivatives(folder_);
 }
 
+// The gradients of a model on the processor, by kept layers, and the number of ops that make them.
+struct Kept {
+  std::vector<std::vector<float>> gradients;
+  size_t ops = 0;
+};
+Kept keep_layers(const std::string& folder, uint32_t kept_layers) {
+  TrainedModel trained(folder);
+  const std::unique_ptr<Device> device = make_cpu_device({.pool = &trained.pool});
+  const std::unique_ptr<TrainingStep> step = trained.step(*device, Arithmetic::fast, kept_layers);
+  const TrainSequence one = drawn_sequence(trained.model, 1, kTokens), other = drawn_sequence(trained.model, 2, 6);
+  loss_of(*step, {{.sequence = &one}, {.sequence = &other}});
+  return {trained.gradients(), step->program().ops.size()};
+}
+
+void expect_same_with_kept_layers(const std::string& folder) {
+  SCOPED_TRACE(folder);
+  const Kept none = keep_layers(folder, 0), two = keep_layers(folder, 2), all = keep_layers(folder, 1000);
+  EXPECT_EQ(two.gradients, none.gradients);
+  EXPECT_EQ(all.gradients, none.gradients);
+  EXPECT_LT(two.ops, none.ops);
+  EXPECT_LT(all.ops, two.ops);
+}
+
+TEST(Training, KeptLayersChangeNothing) {
+  for (const char* name : {"gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"})
+    expect_same_with_kept_layers(cat(SLUICE_TEST_DATA, "/", name));
+}
+
+TEST_F(SharedKeys, KeptLayersChangeNothing) {
+  put_model(tests::like_e4b());
+  expect_same_with_kept_layers(folder_);
+}
+
 TEST(Training, ThreadsAndPartsOfABatchChangeNothing) {
   for (const char* name : {"qwen3_5_moe", "deepseek_v3", "gemma4_moe"}) {
     SCOPED_TRACE(name);

@@ -32,10 +32,11 @@ TrainedModel::TrainedModel(const std::string& folder)
   factors = unwrap(TrainedFactors::create(unwrap(Adapter::open(model, folder_)), model.weights(), pool, budget));
 }
 
-std::unique_ptr<TrainingStep> TrainedModel::step(Device& device, Arithmetic arithmetic) {
-  return unwrap(TrainingStep::create(
-      model, *factors, device, budget,
-      {.arithmetic = arithmetic, .size = {.rows = 3 * kTokens, .targets = 3 * kTokens, .sequences = 3}}));
+std::unique_ptr<TrainingStep> TrainedModel::step(Device& device, Arithmetic arithmetic, uint32_t kept_layers) {
+  return unwrap(TrainingStep::create(model, *factors, device, budget,
+                                     {.arithmetic = arithmetic,
+                                      .size = {.rows = 3 * kTokens, .targets = 3 * kTokens, .sequences = 3},
+                                      .kept_layers = kept_layers}));
 }
 
 std::vector<std::vector<float>> TrainedModel::gradients() const {

@@ -20,7 +20,8 @@ class TrainedModel {
  public:
   explicit TrainedModel(const std::string& folder);
 
-  std::unique_ptr<TrainingStep> step(Device& device, Arithmetic arithmetic = Arithmetic::exact);
+  std::unique_ptr<TrainingStep> step(Device& device, Arithmetic arithmetic = Arithmetic::exact,
+                                     uint32_t kept_layers = 0);
   std::vector<std::vector<float>> gradients() const;
 
  private:

@@ -19,6 +19,7 @@
 #include "app/plan/read_bandwidth.h"
 #include "app/run/expert_report.h"
 #include "app/run/run_report.h"
+#include "app/train/keep_layers.h"
 #include "base/text.h"
 #include "checkpoint/file_type.h"
 
@@ -85,7 +86,10 @@ Status parse_media(const Arguments& arguments, BenchRequest& request) {
 }
 
 Status parse_training(const Arguments& arguments, BenchRequest& request) {
-  if (!arguments.given("--train")) return {};
+  if (!arguments.given("--train")) {
+    if (arguments.given("--keep-layers")) return error(ErrorKind::invalid, "bench: --keep-layers: want --train, too");
+    return {};
+  }
   for (const char* name : {"--image", "--sound", "--json"})
     if (arguments.given(name)) return error(ErrorKind::invalid, "bench: --train and ", name, ": want one of them");
   request.training = TrainingTest{
@@ -232,11 +236,11 @@ Status measure_media(const MediaTest& test, const Model& model, Machine& machine
   return {};
 }
 
-Status measure_training(const TrainingTest& test, const Model& model, Machine& machine, Arithmetic arithmetic,
+Status measure_training(const TrainingTest& test, const Model& model, Machine& machine, const Arguments& arguments,
                         const BenchFacts& facts, Console& console) {
   Meter meter;
   MeteredDevice device(*machine.device, meter);
-  TRY(TrainingResult result, bench_training(model, device, meter, *machine.pool, machine.budget, arithmetic, test));
+  TRY(TrainingResult result, bench_training(model, device, meter, machine, arguments, test));
   TRY(result.bandwidth, memory_bandwidth(machine));
   console.table(bench_text(facts) + training_text(facts, result));
   return {};
@@ -268,7 +272,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
     return report;
   }
   if (request.training) {
-    TRY_STATUS(measure_training(*request.training, model, machine, arithmetic, report.facts, console));
+    TRY_STATUS(measure_training(*request.training, model, machine, arguments, report.facts, console));
     return report;
   }
   const bool on_host = machine.device->info().memory == Domain::host;
@@ -393,6 +397,7 @@ std::vector<OptionSpec> test_options() {
            "16 or --adapter-rank",
        .least = 2,
        .most = 65536},
+      keep_layers_option(),
       {.name = "--recorded",
        .argument = "PROMPT,ANSWER",
        .kind = OptionKind::text,

@@ -78,13 +78,15 @@ Result<int> foresee(const Model& model, TrainedFactors& factors, Machine& machin
       Trainer::create(model, factors, *machine.device, machine.budget, std::move(examples), options));
   if (!json)
     console.out(cat("training ", trainer->trained_examples(), " examples in ", trainer->steps(), " steps of ",
-                    trainer->tokens() / trainer->steps(), " tokens\n"));
+                    trainer->tokens() / trainer->steps(), " tokens\nlayers   ", options.kept_layers, " of ",
+                    model.facts().layers, " kept for their gradients\n"));
   TRY(const TrainerPace pace, trainer->measure(kMeasuredSeconds));
   const auto every = static_cast<uint64_t>(arguments.integer("--evaluate-every"));
   const double seconds = seconds_of(*trainer, pace, (trainer->steps() + every - 1) / every, options.dpo_beta > 0);
   if (json)
     console.json(Json::Object{{"memory_bytes", static_cast<int64_t>(sum(memory.process))},
                               {"device_memory_bytes", static_cast<int64_t>(sum(memory.gpu))},
+                              {"kept_layers", int64_t{options.kept_layers}},
                               {"mapped_bytes", static_cast<int64_t>(memory.mapped)},
                               {"seconds", seconds},
                               {"tokens_per_second", pace.tokens_per_second}});

@@ -18,6 +18,7 @@
 #include "app/train/checkpoints.h"
 #include "app/train/event_file.h"
 #include "app/train/foresee.h"
+#include "app/train/keep_layers.h"
 #include "app/train/metrics.h"
 #include "app/train/plot.h"
 #include "app/train/samples.h"
@@ -127,12 +128,16 @@ class Training {
     if (arguments_.given("--gguf")) TRY_STATUS(check_gguf_adapter(*model_, *adapter_));
     for (const char* option : {"--gguf", "--plot"})
       if (arguments_.given(option)) TRY_STATUS(check_can_be_written(arguments_.text(option)));
-    const TrainerOptions options = trainer_options(arguments_);
+    TrainerOptions options = trainer_options(arguments_);
     TRY(factors_, TrainedFactors::create(adapter_, model_->weights(), *machine_->pool, machine_->budget));
     if (arguments_.given("--sample"))
       TRY_ASSIGN(samples_,
                  Samples::open(*model_, *text_, *machine_, arguments_, *adapter_, join_path(out_, "sample"), console_));
     measure_reserve(*machine_);
+    TRY(options.kept_layers, layers_to_keep(arguments_, *machine_, *model_, [&](uint32_t kept) {
+          options.kept_layers = kept;
+          return Trainer::memory(*model_, *factors_, *machine_->device, examples, options);
+        }));
     if (arguments_.flag("--dry-run"))
       return foresee(*model_, *factors_, *machine_, std::move(examples), options, arguments_, console_);
     TRY(trainer_,
@@ -337,6 +342,7 @@ CommandSpec train_command() {
                {"adapter", "string", "the folder"},
                {"memory_bytes", "integer", "with --dry-run, which prints this and what follows alone: of the process"},
                {"device_memory_bytes", "integer", "with --dry-run: of the GPU"},
+               {"kept_layers", "integer", "with --dry-run: layers whose products are kept for their gradients"},
                {"mapped_bytes", "integer", "with --dry-run: of the model's file that is read beside it"},
                {"seconds", "number", "with --dry-run: of the whole training"},
                {"tokens_per_second", "number", "with --dry-run: measured"}},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/open/open.h"
+#include "app/train/keep_layers.h"
 #include "base/text.h"
 
 namespace sluice {
@@ -118,6 +119,7 @@ std::vector<OptionSpec> course_options() {
            .help = "of them, tokens that are computed at once: memory grows with them; at least the longest example",
            .least = 2,
            .most = 1e6},
+          keep_layers_option(),
           {.name = "--context",
            .argument = "N",
            .kind = OptionKind::integer,
