@@ -1,8 +1,9 @@
 // webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH|train [PROMPT [RANK]]]: where a step's time on a GPU goes. Plays
 // a decode step of one token at that depth, or a prompt of so many rows, of a synthetic model, with an adapter of that
-// rank, or a training step of so many rows; then each of its dispatches by itself, again and again, and prints
-// microseconds and bytes bound a second by kernel and grid. The sum of them leaves out what a dispatch waits for
-// between others, which the whole step's time has. Beside them: how fast the GPU copies a buffer.
+// rank, or a training step of so many rows. With MODEL.gguf MMPROJ.gguf image [SIDE] it plays the vision tower of these
+// files with a picture of so many pixels a side. Then it plays each of the step's dispatches by itself, again and
+// again, and prints microseconds and bytes bound a second by kernel and grid. The sum of them leaves out what a
+// dispatch waits for between others, which the whole step's time has. Beside them: how fast the GPU copies a buffer.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -20,6 +21,7 @@
 #include "device/webgpu/kernels/copying.h"
 #include "device/webgpu/webgpu.h"
 #include "engine/adapters/adapter_slots.h"
+#include "engine/media/tower.h"
 #include "engine/plan/layout.h"
 #include "engine/step_fill.h"
 #include "model/mix.h"
@@ -190,6 +192,38 @@ Status run_training(const Model& model, Device& device, WatchedFactory& watched,
   return {};
 }
 
+Status run_picture(const Model& model, Device& device, WatchedFactory& watched, uint32_t side) {
+  Picture picture{.width = side, .height = side, .pixels = std::vector<uint8_t>(size_t{side} * side * 3)};
+  for (size_t i = 0; i < picture.pixels.size(); ++i) picture.pixels[i] = static_cast<uint8_t>(i * 7919 % 251);
+  TRY(Program program, model.record(ProgramKind::vision));
+  const TowerModel recorded{ProgramKind::vision, std::move(program), &model.weights_of(ProgramKind::vision)};
+  TRY(const ValueId value, tower_rows(recorded.program));
+  TRY(const TowerInputs inputs, model.prepare(picture));
+  Budget budget;
+  TRY(const std::unique_ptr<Tower> tower, Tower::create(recorded, device, budget, Arithmetic::fast, inputs.rows));
+  std::vector<float> rows(inputs.rows * size_t{recorded.program.values[value].type.columns()});
+  for (int i = 0; i < 4; ++i) {
+    watched.opened->last.clear();
+    const Watch watch;
+    TRY_STATUS(tower->run(inputs, rows));
+    std::printf("a picture of %u rows: %.1f us\n", inputs.rows, watch.seconds() * 1e6);
+  }
+  print_dispatches(*watched.opened, kPromptRepeats);
+  return {};
+}
+
+Status run_picture(const std::string& library, const std::string& model_file, const std::string& projector,
+                   uint32_t side) {
+  TRY(Checkpoint checkpoint, open_checkpoint(model_file));
+  TRY(const Model text, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
+  TRY(const Model model, with_projector(text, projector));
+  TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
+  auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
+  WatchedFactory& watched = *factory;
+  const auto device = make_webgpu_device(std::move(factory));
+  return run_picture(model, *device, watched, side);
+}
+
 // depth 0: a training step.
 Status run(const std::string& library, const std::string& name, const std::string& mix, uint32_t depth, uint32_t rows,
            uint32_t rank) {
@@ -250,15 +284,19 @@ Status run(const std::string& library, const std::string& name, const std::strin
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH|train [PROMPT [RANK]]]\n");
+    std::fprintf(stderr,
+                 "usage: webgpu_dispatches LIBRARY SHAPE[:layers] MIX [DEPTH|train [PROMPT [RANK]]]\n"
+                 "       webgpu_dispatches LIBRARY MODEL.gguf MMPROJ.gguf image [SIDE]\n");
     return 2;
   }
   const auto number = [&](int i, int otherwise) {
     return static_cast<uint32_t>(argc > i ? std::max(0, std::atoi(argv[i])) : otherwise);
   };
   const bool trains = argc > 4 && std::strcmp(argv[4], "train") == 0;
-  const sluice::Status done =
-      sluice::run(argv[1], argv[2], argv[3], trains ? 0 : std::max(number(4, 512), 1u), number(5, 0), number(6, 0));
+  const bool sees = argc > 4 && std::strcmp(argv[4], "image") == 0;
+  const sluice::Status done = sees ? sluice::run_picture(argv[1], argv[2], argv[3], std::max(number(5, 896), 1u))
+                                   : sluice::run(argv[1], argv[2], argv[3], trains ? 0 : std::max(number(4, 512), 1u),
+                                                 number(5, 0), number(6, 0));
   if (!done) std::fprintf(stderr, "webgpu_dispatches: %s\n", done.error().text.c_str());
   return done ? 0 : 1;
 }

@@ -165,6 +165,18 @@ FoldedGrid fold(uint64_t workgroups, uint32_t most) {
 
 bool is_in_fours(const Kernel& kernel) { return kernel.bindings.front().element == std::string_view(kFours); }
 
+const char* store_each_text(bool in_fours) {
+  constexpr const char* kTogether = R"(
+fn store_each(at: u32, x: array<f32, OUTPUTS_EACH>, count: u32) { store4(at, vec4f(x[0], x[1], x[2], x[3])); }
+)";
+  constexpr const char* kSingly = R"(
+fn store_each(at: u32, x: array<f32, OUTPUTS_EACH>, count: u32) {
+  for (var i = 0u; i < min(count, OUTPUTS_EACH); i++) { store(at + i, x[i]); }
+}
+)";
+  return in_fours ? kTogether : kSingly;
+}
+
 std::string rows_function(std::string_view name, const Extent& extent) {
   return cat("fn ", name, "() -> u32 { return counts.", symbol_name(extent.symbol), " * ", extent.ratio, "u; }\n");
 }

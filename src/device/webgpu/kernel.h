@@ -126,6 +126,10 @@ struct alignas(16) StepCounts {
 // Whether memory is bound as kFours. load4 and store4 then take multiples of four words, and there is no store().
 bool is_in_fours(const Kernel& kernel);
 
+// Declares store_each(at, x, count): stores the first `count` of OUTPUTS_EACH neighbouring outputs. In fours it stores
+// all four of them.
+const char* store_each_text(bool in_fours);
+
 // fn NAME() -> u32: the rows of a value of that extent in this step.
 std::string rows_function(std::string_view name, const Extent& extent);
 

@@ -105,15 +105,6 @@ constexpr const char* kEnd = R"(
   }
 }
 )";
-constexpr const char* kStoreFours = R"(
-fn store_each(at: u32, x: array<f32, OUTPUTS_EACH>, count: u32) { store4(at, vec4f(x[0], x[1], x[2], x[3])); }
-)";
-constexpr const char* kStoreEach = R"(
-fn store_each(at: u32, x: array<f32, OUTPUTS_EACH>, count: u32) {
-  for (var i = 0u; i < min(count, OUTPUTS_EACH); i++) { store(at + i, x[i]); }
-}
-)";
-
 IntegerTile tile_of(const Adapter& adapter) {
   if (adapter.is_software) return {.row_side = 8, .rows_each = 2, .output_side = 8, .outputs_each = 2};
   return {};
@@ -168,7 +159,7 @@ void Emitter::emit_integer_product(const IntegerProduct& of) {
     kernel.constants.push_back({"PARTS_OF_ALL", columns(of.inputs) / 16});
     kernel.params.push_back({"weights", of.columns});
   }
-  kernel.snippets = {of.snippets, fours ? kStoreFours : kStoreEach};
+  kernel.snippets = {of.snippets, store_each_text(fours)};
   use_integer_tile(kernel, side, std::array{"w"}, kBegin, kEnd);
   kernel.grid = {.per = side.rows(), .times = side.blocks(of.outputs)};
   add(kernel);

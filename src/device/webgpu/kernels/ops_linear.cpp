@@ -2,8 +2,7 @@
 //
 //   decode steps, wanted rows   matrix times vector (products.h), for one matrix, for several, or for gate and up. A
 //                               workgroup takes up to four rows in turn; after the first row the weight is cached.
-//   prompts                     tiles of 64 rows by 64 outputs, 32 columns at a time in ascending order. On processors
-//                               and for few outputs tiles are smaller, with the same order.
+//   prompts                     tiles of rows by outputs (ops_linear_tiles.cpp, ops_integer_tiles.cpp)
 //
 // In both, the order along the columns does not depend on the number of rows.
 #include <array>
@@ -12,7 +11,6 @@
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/formats/weight_format.h"
 #include "device/webgpu/kernels/products.h"
-#include "device/webgpu/kernels/tile_shape.h"
 #include "device/webgpu/wgsl_template.h"
 
 namespace sluice::webgpu {
@@ -68,88 +66,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let first_row = i / BLOCKS * ROWS;
   if (first_row >= rows()) { return; }
   let row_count = min(ROWS, rows() - first_row);
-)";
-
-// A thread has EACH by EACH sums, SIDE apart. A tile's rows lie in workgroup memory as parts of four columns. The
-// places of parts are permuted, so that neighbouring rows are in different memory banks. While a tile is multiplied,
-// each thread prefetches 16 columns of a row of the next tile.
-constexpr const char* kTiles = R"(
-const TILE = SIDE * EACH;
-const QUADS = 8u;
-const kParts = (COLUMNS + 15u) / 16u;
-var<workgroup> tile_w: array<vec4f, TILE * QUADS>;
-var<workgroup> tile_x: array<vec4f, TILE * QUADS>;
-fn place(row: u32, quad: u32) -> u32 { return row * QUADS + (quad ^ (row % QUADS)); }
-
-fn x_of(row: u32, column: u32) -> f32 {
-  if (COLUMNS % 16u != 0u && column >= COLUMNS) { return 0.0; }
-  return load(p.x + row * COLUMNS + column);
-}
-fn x_4(row: u32, column: u32) -> vec4f {
-  return vec4f(x_of(row, column), x_of(row, column + 1u), x_of(row, column + 2u), x_of(row, column + 3u));
-}
-fn x_16(row: u32, part: u32) -> mat4x4f {
-  let column = part * 16u;
-  return mat4x4f(x_4(row, column), x_4(row, column + 4u), x_4(row, column + 8u), x_4(row, column + 12u));
-}
-fn keep(is_weight: bool, row: u32, quad: u32, x: vec4f) {
-  if (is_weight) { tile_w[place(row, quad)] = x; } else { tile_x[place(row, quad)] = x; }
-}
-
-@compute @workgroup_size(THREADS)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) thread: u32) {
-  let blocks = (p.outputs + TILE - 1u) / TILE;
-  let i = group_index(group, groups);
-  let first_row = i / blocks * TILE;
-  let first_output = i % blocks * TILE;
-  if (first_row >= rows()) { return; }
-  let is_weight = thread < 2u * TILE;
-  let own = thread % TILE;
-  let own_part = thread / TILE % 2u;
-  let x_row = min(first_row + own, rows() - 1u);
-  let w_row = min(first_output + own, p.outputs - 1u);
-  let r = thread / SIDE;
-  let o = thread % SIDE;
-  var sums: array<array<f32, EACH>, EACH>;
-  var next = mat4x4f();
-  for (var part = 0u; part < kParts + 2u; part += 2u) {
-    if (part > 0u) {
-      workgroupBarrier();
-      keep(is_weight, own, own_part * 4u, next[0]);
-      keep(is_weight, own, own_part * 4u + 1u, next[1]);
-      keep(is_weight, own, own_part * 4u + 2u, next[2]);
-      keep(is_weight, own, own_part * 4u + 3u, next[3]);
-      workgroupBarrier();
-    }
-    if (part + own_part >= kParts) {
-      next = mat4x4f();
-    } else if (is_weight) {
-      next = w_16(w_row, part + own_part);
-    } else {
-      next = x_16(x_row, part + own_part);
-    }
-    if (part == 0u) { continue; }
-    for (var quad = 0u; quad < QUADS; quad++) {
-      var weights: array<vec4f, EACH>;
-      for (var n = 0u; n < EACH; n++) { weights[n] = tile_w[place(o + SIDE * n, quad)]; }
-      for (var j = 0u; j < EACH; j++) {
-        let x = tile_x[place(r + SIDE * j, quad)];
-        for (var n = 0u; n < EACH; n++) {
-          let w = weights[n];
-          sums[j][n] = fma(x.w, w.w, fma(x.z, w.z, fma(x.y, w.y, fma(x.x, w.x, sums[j][n]))));
-        }
-      }
-    }
-  }
-  for (var j = 0u; j < EACH; j++) {
-    let row = first_row + r + SIDE * j;
-    for (var n = 0u; n < EACH; n++) {
-      let output = first_output + o + SIDE * n;
-      if (row < rows() && output < p.outputs) { store(p.out + row * OUTPUTS + p.first_output + output, sums[j][n]); }
-    }
-  }
-}
 )";
 
 // The text that makes the row first; empty: the row is in memory.
@@ -245,22 +161,6 @@ Emitter::Emitted Emitter::emit_products(std::span<const Product> products, const
   kernel.grid = {.per = kRowsAtOnce, .times = end};
   add(kernel);
   return adds ? Emitted::adapted : Emitted::products;
-}
-
-void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
-  const WeightShape& shape = program_.weights[op.weight].shape;
-  const WeightTile& rows = layout_.matrix(op.weight).tiles[tile];
-  const TileShape side = tile_shape(adapter_, rows.rows);
-  Kernel kernel{.name = "linear_tiles", .body = kTiles, .extent = type(op.x).extent, .threads = side.side * side.side};
-  kernel.constants = {{"COLUMNS", shape.columns}, {"OUTPUTS", shape.rows}, {"SIDE", side.side}, {"EACH", side.each}};
-  kernel.params = {{"x", at(op.x)},
-                   {"out", at(op.out)},
-                   {"first_output", static_cast<uint32_t>(rows.first_row)},
-                   {"outputs", static_cast<uint32_t>(rows.rows)}};
-  kernel.bindings = {memory(), weight("w", op.weight, tile)};
-  kernel.snippets = {decoder(op.weight, "w")};
-  kernel.grid = {.per = side.rows(), .times = (rows.rows + side.rows() - 1) / side.rows()};
-  add(kernel);
 }
 
 // Few outputs of long rows: a tile takes long, and most of the GPU would have no tile.
