@@ -214,13 +214,14 @@ TEST(Bench, TimesSequencesWithAdapters) {
 }
 
 TEST(Bench, TimesATrainingStepBesideItsForwardPass) {
-  const ProgramResult result =
-      run_sluice({"bench", kMoe, "--train", "16", "--adapter-rank", "2", "--rounds", "1", "--threads", "1", "--ops"});
+  const ProgramResult result = run_sluice({"bench", kMoe, "--train", "16", "--adapter-rank", "2", "--rounds", "1",
+                                           "--threads", "1", "--keep-layers", "3", "--ops"});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("\ntraining  16 tokens, rank 2: "));
+  EXPECT_THAT(result.out, HasSubstr("\ntraining  16 tokens, rank 2, 3 layers kept: "));
   EXPECT_THAT(result.out, HasSubstr(" forward passes\n"));
   EXPECT_THAT(result.out, HasSubstr("\nlinear_transposed"));
   EXPECT_EQ(run_sluice({"bench", kMoe, "--train", "1"}).status, 2);
+  EXPECT_THAT(run_sluice({"bench", kMoe, "--keep-layers", "3"}).err, HasSubstr("--keep-layers: want --train, too"));
   EXPECT_THAT(run_sluice({"bench", kMoe, "--train", "16", "--json"}).err,
               HasSubstr("bench: --train and --json: want one of them"));
 }
