@@ -180,8 +180,7 @@ Result<std::vector<MemoryLine>> Trainer::memory(const Model& model, TrainedFacto
                             .size = size,
                             .kept_layers = options.kept_layers,
                             .on_device = FactorOptimizer::is_on_device(factors, device, options.optimizer)}));
-  lines.push_back({Domain::host, Purpose::adapters,
-                   factors.reserved_bytes() + FactorOptimizer::bytes(options.optimizer, elements_of(factors))});
+  lines.push_back({Domain::host, Purpose::adapters, FactorOptimizer::bytes(options.optimizer, elements_of(factors))});
   lines.push_back({Domain::host, Purpose::staging, MediaRows::bytes(model, media_of(examples))});
   if (!evaluates(examples.size(), options)) return lines;
   TRY(const std::vector<MemoryLine> more,

@@ -75,7 +75,7 @@ class Trainer {
                                                  const TrainerOptions& options);
   // The size of its steps, from the examples.
   static StepSize step_size(const std::vector<TrainSequence>& examples, const TrainerOptions& options);
-  // The lines of the budget that the factors hold and create() takes, from shapes alone.
+  // The lines of the budget that create() takes, from shapes alone.
   static Result<std::vector<MemoryLine>> memory(const Model& model, TrainedFactors& factors, const Device& device,
                                                 const std::vector<TrainSequence>& examples,
                                                 const TrainerOptions& options);

@@ -24,9 +24,8 @@ uint64_t sum(const ByPurpose& lines) {
   return bytes;
 }
 
-// What training will take, and what the budget holds: the factors, which are among both, the program, and the engine
-// that answers samples.
-Memory memory_of(const std::vector<MemoryLine>& lines, const Budget& budget, const TrainedFactors& factors) {
+// What training will take, and what the budget holds: the factors, the program, and the engine that answers samples.
+Memory memory_of(const std::vector<MemoryLine>& lines, const Budget& budget) {
   Memory memory;
   const auto add = [&](const auto& line) {
     if (line.purpose == Purpose::mapped_weights)
@@ -36,7 +35,6 @@ Memory memory_of(const std::vector<MemoryLine>& lines, const Budget& budget, con
   };
   std::ranges::for_each(lines, add);
   std::ranges::for_each(budget.lines(), add);
-  memory.process[Purpose::adapters] -= factors.reserved_bytes();
   return memory;
 }
 
@@ -72,7 +70,7 @@ Result<int> foresee(const Model& model, TrainedFactors& factors, Machine& machin
                     const TrainerOptions& options, const Arguments& arguments, Console& console) {
   const bool json = arguments.flag("--json");
   TRY(const std::vector<MemoryLine> lines, Trainer::memory(model, factors, *machine.device, examples, options));
-  const Memory memory = memory_of(lines, machine.budget, factors);
+  const Memory memory = memory_of(lines, machine.budget);
   if (!json) console.out(shown(memory));
   TRY(const std::unique_ptr<Trainer> trainer,
       Trainer::create(model, factors, *machine.device, machine.budget, std::move(examples), options));
