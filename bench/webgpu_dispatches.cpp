@@ -90,6 +90,17 @@ class WatchedFactory final : public HostFactory {
   std::unique_ptr<HostFactory> factory_;
 };
 
+struct WatchedDevice {
+  std::unique_ptr<Device> device;
+  WatchedFactory* factory = nullptr;  // the device's
+};
+Result<WatchedDevice> open_device(const std::string& library) {
+  TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
+  auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
+  WatchedFactory* const watched = factory.get();
+  return WatchedDevice{.device = make_webgpu_device(std::move(factory)), .factory = watched};
+}
+
 Result<Model> make_model(const ShapeConfig& shape, const std::string& mix) {
   const Mix* const found = find_mix(mix);
   if (found == nullptr) return error(ErrorKind::invalid, "mix ", mix, ": want one of convert --to");
@@ -217,11 +228,8 @@ Status run_picture(const std::string& library, const std::string& model_file, co
   TRY(Checkpoint checkpoint, open_checkpoint(model_file));
   TRY(const Model text, resolve(std::make_shared<const Checkpoint>(std::move(checkpoint))));
   TRY(const Model model, with_projector(text, projector));
-  TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
-  auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
-  WatchedFactory& watched = *factory;
-  const auto device = make_webgpu_device(std::move(factory));
-  return run_picture(model, *device, watched, side);
+  TRY(const WatchedDevice opened, open_device(library));
+  return run_picture(model, *opened.device, *opened.factory, side);
 }
 
 // depth 0: a training step.
@@ -229,10 +237,9 @@ Status run(const std::string& library, const std::string& name, const std::strin
            uint32_t rank) {
   TRY(const ShapeConfig shape, find_shape(name));
   TRY(const Model model, make_model(shape, mix));
-  TRY(std::unique_ptr<HostFactory> dawn, find_dawn({library}));
-  auto factory = std::make_unique<WatchedFactory>(std::move(dawn));
-  WatchedFactory& watched = *factory;
-  const auto device = make_webgpu_device(std::move(factory));
+  TRY(const WatchedDevice opened, open_device(library));
+  Device* const device = opened.device.get();
+  WatchedFactory& watched = *opened.factory;
   if (depth == 0) return run_training(model, *device, watched, std::max(rows, 2u), rank);
   std::vector<AdapterSum> sums;
   if (rank > 0) {

@@ -110,7 +110,8 @@ ValueId Gradients::renamed(ValueId value) {
   return renamed_[value] = other;
 }
 
-// Whose results a layer keeps. A sum with a product's result is kept in its place: no gradient reads the product's.
+// Which of its ops' results a layer keeps. A sum with a product's result is kept in the place of that result, which no
+// gradient reads.
 std::vector<bool> Gradients::kept_ops(std::span<const Op> layer) const {
   std::vector<bool> kept;
   std::set<ValueId> results;
@@ -123,8 +124,19 @@ std::vector<bool> Gradients::kept_ops(std::span<const Op> layer) const {
   return kept;
 }
 
-// The ops of a layer with the values that they have by then. A state is read as it was before the sequences began,
-// whatever its version is.
+// A state is read as it was before the sequences began, whatever its version is.
+void Gradients::record_again(Op& op) {
+  const auto next_version = [&](auto& stateful) {
+    uint32_t& version = versions_[stateful.state.state];
+    stateful.state.version = version;
+    stateful.next.version = ++version;
+  };
+  if (auto* conv = std::get_if<ShortConv>(&op)) next_version(*conv);
+  if (auto* rule = std::get_if<DeltaRule>(&op)) next_version(*rule);
+  recorder_.record(op);
+}
+
+// The ops of a layer, with the values that their operands have when the gradients are made.
 std::vector<Op> Gradients::made_again(uint32_t first, uint32_t end, MadeAgain again) {
   renamed_.clear();
   std::vector<bool> is_there(end - first);
@@ -143,17 +155,8 @@ std::vector<Op> Gradients::made_again(uint32_t first, uint32_t end, MadeAgain ag
     for_each_value(op, [&](ValueId& id) {
       if (id != kNone) id = renamed(id);
     });
+    if (!is_there[i - first]) record_again(op);
     ops.push_back(op);
-    if (is_there[i - first]) continue;
-    const auto next_version = [&](auto& stateful) {
-      uint32_t& version = versions_[stateful.state.state];
-      stateful.state.version = version;
-      stateful.next.version = ++version;
-    };
-    if (auto* conv = std::get_if<ShortConv>(&op)) next_version(*conv);
-    if (auto* rule = std::get_if<DeltaRule>(&op)) next_version(*rule);
-    recorder_.record(op);
-    ops.back() = op;
   }
   return ops;
 }

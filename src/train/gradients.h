@@ -11,10 +11,10 @@
 
 namespace sluice {
 
-// What of a layer is made again before its gradients are.
+// The ops of a layer that are computed once more before its gradients are.
 enum class MadeAgain : uint8_t {
-  nothing,  // all of its values are still there
-  small,    // the results of products, attention and delta rules are still there, which were most of the work
+  nothing,  // all values are still there
+  small,    // the results of costly ops are still there: products, attention, delta rules, choices of experts
   all,
 };
 
@@ -71,6 +71,7 @@ class Gradients {
   // Of a result, as its type has it; none: nothing that is differentiated reads it.
   std::optional<Value> gradient(ValueId value);
   std::vector<bool> kept_ops(std::span<const Op> layer) const;
+  void record_again(Op& op);
   std::vector<Op> made_again(uint32_t first, uint32_t end, MadeAgain again);
   ValueId renamed(ValueId value);
   Value at(ValueId id) { return {&recorder_, id}; }

@@ -13,8 +13,7 @@ std::map<Domain, uint64_t> by_domain(const std::vector<MemoryLine>& lines) {
 
 }  // namespace
 
-Result<uint32_t> most_kept_layers(uint32_t layers, const Budget& budget, KeptMemory most,
-                                  const std::function<Result<std::vector<MemoryLine>>(uint32_t kept)>& memory) {
+Result<uint32_t> most_kept_layers(uint32_t layers, const Budget& budget, KeptMemory most, const MemoryOfKept& memory) {
   TRY(const std::vector<MemoryLine> least, memory(0));
   const std::map<Domain, uint64_t> needed = by_domain(least);
   const auto fits = [&](uint32_t kept) {

@@ -16,9 +16,11 @@ enum class KeptMemory : uint8_t {
   to_limit,  // of the budget
 };
 
-// The most of `layers` for which there is room. `memory` gives the lines of a training that keeps so many. Fails as
-// `memory` does for no layer; whether the budget has room for that is not asked.
-Result<uint32_t> most_kept_layers(uint32_t layers, const Budget& budget, KeptMemory most,
-                                  const std::function<Result<std::vector<MemoryLine>>(uint32_t kept)>& memory);
+// The lines of a training that keeps so many layers.
+using MemoryOfKept = std::function<Result<std::vector<MemoryLine>>(uint32_t kept)>;
+
+// The most of `layers` for which there is room; 0 also where the budget has no room for a training that keeps none.
+// Fails as `memory` does for no layer.
+Result<uint32_t> most_kept_layers(uint32_t layers, const Budget& budget, KeptMemory most, const MemoryOfKept& memory);
 
 }  // namespace sluice

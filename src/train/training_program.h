@@ -8,9 +8,9 @@
 //              arXiv:1604.06174), then the gradient of each as ops (train/gradients.h)
 //
 // The arena keeps a value from its making to its last use, so a step's memory is what layers hand to one another, and
-// the activations of one layer. Layers that are kept make only their small ops once more: the results of their products
-// and of attention wait in the arena. The gradients are the same; on the processor to the bit, and on GPUs, whose
-// compilers contract each kernel in their own way, to rounding.
+// the activations of one layer. A layer that is kept computes only its cheap ops once more, because the results of the
+// others stay in the arena. The gradients are the same to the bit on the processor. On a GPU they are the same but for
+// rounding, because its compiler contracts each kernel in its own way.
 //
 // The step fills "tokens", "wanted" (rows with a loss), "target" (the token that is to follow a wanted row) and
 // "share" (by which its loss is multiplied in the sum that is differentiated). Sequences begin with the step.

@@ -19,7 +19,7 @@
 #include "app/plan/read_bandwidth.h"
 #include "app/run/expert_report.h"
 #include "app/run/run_report.h"
-#include "app/train/keep_layers.h"
+#include "app/train/kept_layers_option.h"
 #include "base/text.h"
 #include "checkpoint/file_type.h"
 

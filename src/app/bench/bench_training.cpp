@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "app/train/keep_layers.h"
+#include "app/train/kept_layers_option.h"
 #include "base/text.h"
 #include "train/factor_optimizer.h"
 #include "train/training_step.h"

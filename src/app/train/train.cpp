@@ -18,7 +18,7 @@
 #include "app/train/checkpoints.h"
 #include "app/train/event_file.h"
 #include "app/train/foresee.h"
-#include "app/train/keep_layers.h"
+#include "app/train/kept_layers_option.h"
 #include "app/train/metrics.h"
 #include "app/train/plot.h"
 #include "app/train/samples.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "app/open/open.h"
-#include "app/train/keep_layers.h"
+#include "app/train/kept_layers_option.h"
 #include "base/text.h"
 
 namespace sluice {

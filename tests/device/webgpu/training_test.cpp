@@ -54,7 +54,7 @@ TEST_P(WebGpuTraining, GradientsAreThoseOfTheReferenceDevice) {
   }
 }
 
-class WebGpuTrainingThere : public testing::TestWithParam<const char*> {};
+class WebGpuOptimizer : public testing::TestWithParam<const char*> {};
 
 // What steps of two parts each leave.
 struct Trained {
@@ -97,7 +97,7 @@ Trained train(TrainedModel& trained, Device& device, bool on_device, uint32_t en
   return found;
 }
 
-TEST_P(WebGpuTrainingThere, TheDeviceTrainsAsTheProcessor) {
+TEST_P(WebGpuOptimizer, TheDeviceTrainsAsTheProcessor) {
   if (webgpu_test_device() == nullptr) GTEST_SKIP() << "webgpu: no library or no GPU here: tools/fetch_webgpu.sh";
   const std::string folder = std::string(SLUICE_TEST_DATA) + "/" + GetParam();
   TrainedModel by_host(folder), by_device(folder);
@@ -110,7 +110,7 @@ TEST_P(WebGpuTrainingThere, TheDeviceTrainsAsTheProcessor) {
   expect_same_gradients(found.squares, want.squares);
 }
 
-TEST_P(WebGpuTrainingThere, TheDeviceGoesOnToTheSameBits) {
+TEST_P(WebGpuOptimizer, TheDeviceGoesOnToTheSameBits) {
   if (webgpu_test_device() == nullptr) GTEST_SKIP() << "webgpu: no library or no GPU here: tools/fetch_webgpu.sh";
   const std::string folder = std::string(SLUICE_TEST_DATA) + "/" + GetParam();
   TrainedModel whole(folder), begun(folder), resumed(folder);
@@ -123,7 +123,7 @@ TEST_P(WebGpuTrainingThere, TheDeviceGoesOnToTheSameBits) {
 }
 
 // Nothing is changed, and nobody waits for an update that was not begun.
-TEST_P(WebGpuTrainingThere, AGradientThatIsNotFiniteEndsTheUpdate) {
+TEST_P(WebGpuOptimizer, AGradientThatIsNotFiniteEndsTheUpdate) {
   if (webgpu_test_device() == nullptr) GTEST_SKIP() << "webgpu: no library or no GPU here: tools/fetch_webgpu.sh";
   TrainedModel trained(std::string(SLUICE_TEST_DATA) + "/" + GetParam());
   const TrainSequence one = drawn_sequence(trained.model, 1, kTokens);
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Families, WebGpuTraining,
                          testing::Values("gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"),
                          [](const auto& info) { return std::string(info.param); });
 // All heads of DeepSeek's latent attention share a stored factor, which the host trains.
-INSTANTIATE_TEST_SUITE_P(Families, WebGpuTrainingThere, testing::Values("gemma4_dense", "gemma4_moe", "qwen3_5_moe"),
+INSTANTIATE_TEST_SUITE_P(Families, WebGpuOptimizer, testing::Values("gemma4_dense", "gemma4_moe", "qwen3_5_moe"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -105,6 +105,7 @@ constexpr const char* kEnd = R"(
   }
 }
 )";
+
 IntegerTile tile_of(const Adapter& adapter) {
   if (adapter.is_software) return {.row_side = 8, .rows_each = 2, .output_side = 8, .outputs_each = 2};
   return {};

@@ -1,5 +1,5 @@
-// linear for prompts and towers in f32: tiles of rows by outputs, 32 columns at a time in ascending order, which
-// depends neither on the tile's size nor on the number of rows.
+// linear for prompts and towers in f32, by tiles of rows by outputs. A sum takes 32 columns at a time, in ascending
+// order. The order depends neither on the tile's size nor on the number of rows.
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 
@@ -7,9 +7,9 @@ namespace sluice::webgpu {
 namespace {
 
 // A thread has ROWS_EACH rows, SIDE apart, by OUTPUTS_EACH neighbouring outputs. The tile's rows lie in workgroup
-// memory as parts of four columns, whose places are permuted so that threads side by side use different memory banks.
-// While a tile is multiplied, the threads prefetch the next one: neighbouring threads neighbouring fours of a row, and
-// a part of the threads 16 columns of a weight's row each.
+// memory as parts of four columns. Their places are permuted, so that threads side by side use different memory banks.
+// While a tile is multiplied, the threads load the next one. Threads side by side load parts of a row that lie side by
+// side. The first UNITS threads also load 16 columns of a weight's row each.
 constexpr const char* kTiles = R"(
 const TILE_ROWS = SIDE * ROWS_EACH;
 const TILE_OUTPUTS = SIDE * OUTPUTS_EACH;
@@ -105,7 +105,7 @@ struct TileShape {
 
 // Tiles are small on processors, whose drivers compile unrolled loops slowly, and for few outputs, as routers have,
 // because most of a GPU would have no tile otherwise (512 rows of 2,816 columns by 128 outputs on an NVIDIA H200: 87
-// us, 312 before). Where there are many, they are large.
+// us, 312 before). A product with many large tiles gets them.
 TileShape tile_shape(const Adapter& adapter, uint64_t rows, uint64_t outputs) {
   if (adapter.is_software || outputs <= 256) return {.side = 8, .rows_each = 2, .outputs_each = 2};
   constexpr uint64_t kManyTiles = 128;

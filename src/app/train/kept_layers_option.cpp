@@ -1,8 +1,6 @@
-#include "app/train/keep_layers.h"
+#include "app/train/kept_layers_option.h"
 
 #include <algorithm>
-
-#include "train/kept_layers.h"
 
 namespace sluice {
 
@@ -11,15 +9,16 @@ OptionSpec keep_layers_option() {
           .argument = "N",
           .kind = OptionKind::integer,
           .help =
-              "layers whose products are kept for their gradients and not computed twice, which takes memory. "
-              "Without it as many as --memory or --device-memory has room for, or with neither as many as half as "
-              "much memory again has. On the processor it changes no bit, on GPUs the last ones",
+              "layers that keep the results of their products for the gradients, which takes memory and saves "
+              "computing them twice. Without it as many as fit into --memory, or on a GPU into --device-memory; "
+              "without that limit as many as fit into half as much memory again. The processor gives the same "
+              "bits for any number, a GPU the same but for rounding",
           .least = 0,
           .most = 1e6};
 }
 
 Result<uint32_t> layers_to_keep(const Arguments& arguments, const Machine& machine, const Model& model,
-                                const std::function<Result<std::vector<MemoryLine>>(uint32_t kept)>& memory) {
+                                const MemoryOfKept& memory) {
   const uint32_t layers = model.facts().layers;
   if (arguments.given("--keep-layers"))
     return std::min(static_cast<uint32_t>(arguments.integer("--keep-layers")), layers);
