@@ -21,6 +21,7 @@ namespace sluice {
 struct EndedRows {
   uint32_t begin = 0, end = 0;                 // positions whose tokens were known
   uint32_t first_row = 0;                      // of the step
+  uint32_t last_wanted = 0;                    // of the step's wanted rows: the last known row; its guesses' follow
   std::span<const int32_t> guesses = {};       // guessed tokens behind the known ones
   bool complete = true;                        // false: the same rows are computed again
   std::span<const SampleResult> results = {};  // of the last known row and of each guess; empty: nothing was sampled
@@ -44,8 +45,8 @@ class Continuation {
   virtual bool has_results() const { return false; }
   virtual std::optional<SampleResult> next_result(RequestId /*job*/) { return std::nullopt; }
 
-  // Adds the values that it reads back from a step of so many rows.
-  virtual void add_reads(uint32_t /*rows*/, std::vector<ReadRequest>& /*reads*/) {}
+  // Adds the values that it reads back from a step with these counts.
+  virtual void add_reads(const SymbolCounts& /*counts*/, std::vector<ReadRequest>& /*reads*/) {}
   // Its own work between two steps, such as a draft head's. start() is false when there is none; poll() is true when
   // something has ended.
   virtual bool start() { return false; }

@@ -147,8 +147,7 @@ Status EngineImpl::add_draft_head(DraftModel head, Device& device) {
                                  .rows = placed_.layout.maxima.counts[Symbol::rows],
                                  .sequences = options_.sequences,
                                  .context = context()};
-  TRY(continuation_,
-      Drafts::with_head(options_.draft, std::move(head), model_->program, ports_.hidden, limits, device, *budget_));
+  TRY(continuation_, Drafts::with_head(options_.draft, std::move(head), model_->program, limits, device, *budget_));
   return {};
 }
 

@@ -230,7 +230,7 @@ void EngineImpl::start(Flight flight, std::span<const PageCopy> copies, StartOpt
     const std::span<float> given = std::span(logits_).first(size_t{wanted} * model_->vocabulary);
     reads.push_back({ports_.logits, std::as_writable_bytes(given)});
   }
-  if (!flight.diagnosing) continuation_->add_reads(rows, reads);
+  if (!flight.diagnosing) continuation_->add_reads(step_.counts(), reads);
   flight.started = Clock::now();
   if (store_) how.guess_experts = store_->begin_step() && !how.find_non_finite;
   flight.ticket = placed_.runner->start(step_, reads, how);
@@ -297,8 +297,8 @@ EndedRows EngineImpl::ended_rows(const FlightPart& part) const {
                   .guesses = part.guesses,
                   .complete = part.portion.complete};
   const size_t sampled = 1 + part.guesses.size();
-  if (part.samples)
-    ended.results = std::span(results_).subspan(part.first_wanted + part.wanted.size() - sampled, sampled);
+  ended.last_wanted = static_cast<uint32_t>(part.first_wanted + part.wanted.size() - sampled);
+  if (part.samples) ended.results = std::span(results_).subspan(ended.last_wanted, sampled);
   return ended;
 }
 

@@ -28,19 +28,23 @@ int32_t choose(const SampleResult& result, const SampleRow& how, uint32_t positi
   return best;
 }
 
+// Page table entries of a sequence. Behind a window pages go before the rows of a step come.
+uint32_t pages_of_one(const PageGroup& group, const DraftHead::Limits& limits) {
+  const uint32_t all = pages_for(limits.context);
+  return group.window == 0 ? all : std::min(all, pages_for(group.window) + pages_for(limits.rows) + 1);
+}
+
 // The program is the model's, which outlives it.
 Result<PlanRequest> plan_request(const DraftModel& model, const DraftHead::Limits& limits) {
   const Program& program = model.program;
-  if (program.groups.size() != 1 || program.groups[0] != PageGroup{}) {
-    return error(ErrorKind::unsupported, "draft head: has ", program.groups.size(),
-                 " kinds of state: want keys and values without a window");
+  PlanRequest request{.program = &program, .arithmetic = limits.arithmetic, .maxima = {}, .pages = {}};
+  request.maxima = {.counts = text_counts(limits.rows, limits.sequences), .sequences = limits.sequences};
+  for (const PageGroup& group : program.groups) {
+    if (group.kind == StateKind::slots)
+      return error(ErrorKind::unsupported, "draft head: has a recurrent state: want keys and values alone");
+    request.maxima.pages_per_sequence.push_back(pages_of_one(group, limits));
+    request.pages.push_back(request.maxima.pages_per_sequence.back() * limits.sequences);
   }
-  const uint32_t of_one = pages_for(limits.context);
-  PlanRequest request{
-      .program = &program, .arithmetic = limits.arithmetic, .maxima = {}, .pages = {of_one * limits.sequences}};
-  request.maxima = {.counts = text_counts(limits.rows, limits.sequences),
-                    .sequences = limits.sequences,
-                    .pages_per_sequence = {of_one}};
   TRY(request.weights, placed_shapes(program, *model.weights));
   return request;
 }
@@ -51,8 +55,26 @@ Result<std::vector<MemoryLine>> DraftHead::memory(const DraftModel& model, const
   TRY(const PlanRequest request, plan_request(model, limits));
   TRY(const std::unique_ptr<Plan> plan, device.plan(request));
   std::vector<MemoryLine> lines = plan->memory();
-  lines.push_back({Domain::host, Purpose::staging, StepBuffer(model.program, request.maxima).words().size_bytes()});
+  lines.push_back({Domain::host, Purpose::staging, StepBuffer::bytes(model.program, request.maxima)});
+  lines.push_back({Domain::host, Purpose::staging, carried_bytes(model.program, limits.rows)});
   return lines;
+}
+
+std::vector<DraftHead::Carried> DraftHead::carried_by(const Program& head) {
+  std::vector<Carried> carried;
+  for (uint32_t i = 0; i < head.inputs.size(); ++i) {
+    const auto& [name, value, heads] = head.inputs[i];
+    const ValueType& type = head.values[value].type;
+    if (name != "tokens" && name != "wanted" && name != "positions")
+      carried.push_back({name, i, type.extent.symbol, static_cast<size_t>(type.columns())});
+  }
+  return carried;
+}
+
+uint64_t DraftHead::carried_bytes(const Program& head, uint32_t rows) {
+  uint64_t columns = 0;
+  for (const Carried& carried : carried_by(head)) columns += carried.columns;
+  return columns * rows * sizeof(float);
 }
 
 Result<std::unique_ptr<DraftHead>> DraftHead::create(DraftModel model, Device& device, Budget& budget,
@@ -62,8 +84,7 @@ Result<std::unique_ptr<DraftHead>> DraftHead::create(DraftModel model, Device& d
   TRY(std::unique_ptr<Plan> plan, device.plan(request));
   TRY_STATUS(budget.has_room(plan->memory()));
   TRY(std::unique_ptr<Runner> runner, device.place(std::move(plan), *kept->weights, budget));
-  std::unique_ptr<DraftHead> head(
-      new DraftHead(std::move(kept), std::move(runner), request.maxima, request.pages.front()));
+  std::unique_ptr<DraftHead> head(new DraftHead(std::move(kept), std::move(runner), request.maxima, request.pages));
   TRY_STATUS(head->find_ports());
   const uint64_t bytes = head->step_.words().size_bytes() + head->results_.size() * sizeof(SampleResult) +
                          head->rows_.size() * sizeof(float);
@@ -72,29 +93,32 @@ Result<std::unique_ptr<DraftHead>> DraftHead::create(DraftModel model, Device& d
 }
 
 DraftHead::DraftHead(std::unique_ptr<DraftModel> model, std::unique_ptr<Runner> runner, const StepMaxima& maxima,
-                     uint32_t pages)
+                     const std::vector<uint32_t>& pages)
     : model_(std::move(model)),
       runner_(std::move(runner)),
-      pool_(pages),
+      pools_(pages.begin(), pages.end()),
       step_(model_->program, maxima),
       results_(maxima.counts[Symbol::wanted]) {}
 
 Status DraftHead::find_ports() {
   const Program& program = model_->program;
-  const auto find = [](const std::vector<NamedValue>& list, const char* name) -> Result<uint32_t> {
+  const auto find = [](const auto& list, const char* name) -> Result<uint32_t> {
     for (uint32_t i = 0; i < list.size(); ++i)
       if (list[i].name == name) return i;
     return error(ErrorKind::unsupported, "draft head: has no value ", name,
                  ": want tokens, hidden, wanted, and sample, hidden");
   };
   TRY(tokens_, find(program.inputs, "tokens"));
-  TRY(hidden_, find(program.inputs, "hidden"));
   TRY(wanted_, find(program.inputs, "wanted"));
+  if (const auto positions = find(program.inputs, "positions")) positions_ = *positions;
+  carried_ = carried_by(program);
+  TRY(hidden_, find(carried_, "hidden"));
+  in_place_ = program.values[program.inputs[tokens_].value].type.extent.symbol == Symbol::wanted;
   TRY(const uint32_t sample, find(program.outputs, "sample"));
   TRY(const uint32_t hidden, find(program.outputs, "hidden"));
   sample_ = program.outputs[sample].value;
   hidden_out_ = program.outputs[hidden].value;
-  width_ = static_cast<uint32_t>(program.values[hidden_out_].type.columns());
+  width_ = static_cast<size_t>(program.values[hidden_out_].type.columns());
   rows_.resize(results_.size() * width_);
   return {};
 }
@@ -111,12 +135,24 @@ void DraftHead::forget(uint64_t sequence) {
   if (!busy()) std::erase_if(feeds_, [&](const DraftFeed& feed) { return feed.sequence == sequence; });
 }
 
+std::vector<PageTable> DraftHead::no_pages() { return {pools_.begin(), pools_.end()}; }
+
+// Whether the rows from `begin` on extend those that the state has. What they see may lie behind a window already.
+bool DraftHead::goes_on(const State& state, uint32_t begin) const {
+  if (begin > state.end || begin < state.base) return false;
+  for (size_t group = 0; group < state.pages.size(); ++group) {
+    const uint32_t window = model_->program.groups[group].window;
+    if (first_seen_page(window, begin - state.base) < state.pages[group].first()) return false;
+  }
+  return true;
+}
+
 // The state that the rows of `feed` extend; null if there are no pages for them.
 DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
-  State& state = states_.try_emplace(feed.sequence, State{.pages = PageTable(pool_)}).first->second;
+  State& state = states_.try_emplace(feed.sequence, State{.pages = no_pages()}).first->second;
   state.drafts.clear();
-  if (feed.begin > state.end || feed.begin < state.base) {
-    state.pages.clear();
+  if (!goes_on(state, feed.begin)) {
+    state.pages = no_pages();
     state.base = feed.begin;
   }
   state.end = feed.begin;
@@ -130,10 +166,16 @@ DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
   return nullptr;
 }
 
-// Takes pages for so many rows behind the last one. Rows of earlier drafts are overwritten.
+// Takes pages for so many rows behind the last one, and gives back those behind the windows. Rows of earlier drafts are
+// overwritten.
 bool DraftHead::provide(State& state, uint32_t rows) {
-  while (state.pages.end() < pages_for(state.end - state.base + rows))
-    if (!state.pages.grow()) return false;
+  const uint32_t length = state.end - state.base;
+  for (size_t group = 0; group < state.pages.size(); ++group) {
+    PageTable& pages = state.pages[group];
+    pages.drop_before(first_seen_page(model_->program.groups[group].window, length));
+    while (pages.end() < pages_for(length + rows))
+      if (!pages.grow()) return false;
+  }
   return true;
 }
 
@@ -157,25 +199,36 @@ bool DraftHead::start(TokenClass token_class) {
   uint32_t row = 0;
   for (uint32_t i = 0; i < parts_.size(); ++i) {
     const DraftFeed& feed = feeds_[parts_[i].feed];
-    fill(feed.hidden, feed.tokens, parts_[i], i, row);
+    fill({feed.tokens, feed.carried}, parts_[i], i, row);
     row += parts_[i].rows;
   }
   start_step();
   return true;
 }
 
-void DraftHead::fill(std::span<const float> hidden, std::span<const int32_t> tokens, const Part& part,
-                     uint32_t sequence, uint32_t row) {
-  const PageTable& pages = states_.at(feeds_[part.feed].sequence).pages;
-  std::copy_n(hidden.begin(), size_t{part.rows} * width_,
-              step_.input_f32(hidden_).begin() + static_cast<std::ptrdiff_t>(size_t{row} * width_));
+void DraftHead::fill(const Taken& taken, const Part& part, uint32_t sequence, uint32_t row) {
+  const State& state = states_.at(feeds_[part.feed].sequence);
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const auto& [name, input, symbol, columns] = carried_[i];
+    const bool all = symbol == Symbol::rows;
+    std::copy_n(taken.carried[i].begin(), (all ? part.rows : 1) * columns,
+                step_.input_f32(input).subspan((all ? row : sequence) * columns).begin());
+  }
+  if (in_place_)
+    step_.input_i32(tokens_)[sequence] = taken.tokens.back();
+  else
+    std::ranges::copy(taken.tokens, step_.input_i32(tokens_).subspan(row).begin());
   for (uint32_t i = 0; i < part.rows; ++i) {
-    step_.input_i32(tokens_)[row + i] = tokens[i];
     step_.positions()[row + i] = static_cast<int32_t>(part.position + i);
     step_.row_sequences()[row + i] = static_cast<int32_t>(sequence);
+    if (positions_) step_.input_i32(*positions_)[row + i] = static_cast<int32_t>(state.base + part.position + i + 1);
   }
-  step_.first_page(0, sequence) = 0;
-  for (uint32_t i = 0; i < pages.end(); ++i) step_.pages(0, sequence)[i] = static_cast<int32_t>(pages.page(i));
+  for (uint32_t group = 0; group < state.pages.size(); ++group) {
+    const PageTable& pages = state.pages[group];
+    step_.first_page(group, sequence) = static_cast<int32_t>(pages.first());
+    for (uint32_t i = pages.first(); i < pages.end(); ++i)
+      step_.pages(group, sequence)[i - pages.first()] = static_cast<int32_t>(pages.page(i));
+  }
   step_.input_i32(wanted_)[sequence] = static_cast<int32_t>(row + part.rows - 1);
 }
 
@@ -201,8 +254,7 @@ bool DraftHead::poll() {
 // Takes one drafted token of each sequence, and starts another step for sequences that want more. A head whose step
 // failed drafts nothing.
 void DraftHead::land(bool well) {
-  std::vector<Part> next;
-  std::vector<float> hidden;
+  std::vector<std::pair<Part, Taken>> next;
   for (size_t i = 0; i < parts_.size(); ++i) {
     const DraftFeed& feed = feeds_[parts_[i].feed];
     const auto found = states_.find(feed.sequence);
@@ -216,20 +268,30 @@ void DraftHead::land(bool well) {
     if (feed.drafts == 0 || results_[i].finite == 0) continue;
     const auto drafted = static_cast<uint32_t>(state.drafts.size());
     state.drafts.push_back(choose(results_[i], feed.sampling, state.end + drafted));
-    if (drafted + 1 == feed.drafts || !provide(state, drafted + 1)) continue;
-    next.push_back({.feed = parts_[i].feed, .position = state.end - state.base + drafted, .rows = 1});
-    const auto from = rows_.begin() + static_cast<std::ptrdiff_t>(i * width_);
-    hidden.insert(hidden.end(), from, from + width_);
+    if (drafted + 1 == feed.drafts || (!in_place_ && !provide(state, drafted + 1))) continue;
+    const uint32_t last = state.end - state.base - 1;
+    const Part part{.feed = parts_[i].feed, .position = in_place_ ? last : last + drafted + 1, .rows = 1};
+    next.emplace_back(part, further(part, i));
   }
-  parts_ = std::move(next);
-  if (parts_.empty()) return feeds_.clear();
-  const auto count = static_cast<uint32_t>(parts_.size());
+  parts_.clear();
+  if (next.empty()) return feeds_.clear();
+  const auto count = static_cast<uint32_t>(next.size());
   step_.reset(TokenClass::decode, text_counts(count, count), count, 0);
   for (uint32_t i = 0; i < count; ++i) {
-    const State& state = states_.at(feeds_[parts_[i].feed].sequence);
-    fill(std::span(hidden).subspan(size_t{i} * width_, width_), std::span(&state.drafts.back(), 1), parts_[i], i, i);
+    parts_.push_back(next[i].first);
+    fill(next[i].second, next[i].first, i, i);
   }
   start_step();
+}
+
+// What a further guess takes: the last guess and its hidden row, and what else the last row of the text took.
+DraftHead::Taken DraftHead::further(const Part& part, size_t result) const {
+  const DraftFeed& feed = feeds_[part.feed];
+  Taken taken{.tokens = std::span(&states_.at(feed.sequence).drafts.back(), 1), .carried = {}};
+  for (size_t i = 0; i < carried_.size(); ++i)
+    taken.carried.push_back(i == hidden_ ? std::span(rows_).subspan(result * width_, width_)
+                                         : feed.carried[i].last(carried_[i].columns));
+  return taken;
 }
 
 }  // namespace sluice

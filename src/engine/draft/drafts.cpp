@@ -20,17 +20,28 @@ size_t count_standing(const EndedRows& rows) {
 }  // namespace
 
 Result<std::unique_ptr<Drafts>> Drafts::with_head(const DraftOptions& options, DraftModel head, const Program& program,
-                                                  ValueId hidden, const DraftHead::Limits& limits, Device& device,
-                                                  Budget& budget) {
-  if (hidden == kNone) return error(ErrorKind::unsupported, "text program: has no value hidden: want it to draft");
+                                                  const DraftHead::Limits& limits, Device& device, Budget& budget) {
   auto drafts = std::make_unique<Drafts>(options);
-  drafts->hidden_value_ = hidden;
-  drafts->width_ = static_cast<size_t>(program.values[hidden].type.columns());
-  const size_t elements = size_t{drafts->width_} * limits.rows;
-  TRY(drafts->reserved_, budget.reserve(Domain::host, Purpose::staging, elements * sizeof(float)));
-  drafts->hidden_.resize(elements);
   TRY(drafts->head_, DraftHead::create(std::move(head), device, budget, limits));
+  TRY_STATUS(drafts->carry(program, limits, budget));
   return drafts;
+}
+
+// Finds the outputs of the text program whose rows the head takes, and takes room for a step's rows.
+Status Drafts::carry(const Program& program, const DraftHead::Limits& limits, Budget& budget) {
+  const uint64_t bytes = DraftHead::carried_bytes(head_->program(), limits.rows);
+  TRY(reserved_, budget.reserve(Domain::host, Purpose::staging, bytes));
+  for (const DraftHead::Carried& of_head : head_->carried()) {
+    const auto found = std::ranges::find(program.outputs, of_head.name, &NamedValue::name);
+    if (found == program.outputs.end())
+      return error(ErrorKind::unsupported, "text program: has no value ", of_head.name, ": want it to draft");
+    const ValueType& type = program.values[found->value].type;
+    if (type.extent != Extent{of_head.rows} || type.columns() != of_head.columns)
+      return error(ErrorKind::unsupported, "text program: its value ", of_head.name, " has other rows or ",
+                   type.columns(), " columns: want ", of_head.columns, ", as the draft head takes them");
+    carried_.push_back({.value = found->value, .rows = std::vector<float>(limits.rows * of_head.columns)});
+  }
+  return {};
 }
 
 // Guesses no more tokens than the answer may still have behind the token that the step samples anyway.
@@ -107,15 +118,18 @@ std::optional<SampleResult> Drafts::next_result(RequestId job) {
   return result;
 }
 
-void Drafts::add_reads(uint32_t rows, std::vector<ReadRequest>& reads) {
-  if (head_) reads.push_back({hidden_value_, std::as_writable_bytes(std::span(hidden_).first(rows * width_))});
+void Drafts::add_reads(const SymbolCounts& counts, std::vector<ReadRequest>& reads) {
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const DraftHead::Carried& of_head = head_->carried()[i];
+    const std::span rows = std::span(carried_[i].rows).first(counts[of_head.rows] * of_head.columns);
+    reads.push_back({carried_[i].value, std::as_writable_bytes(rows)});
+  }
 }
 
 // Gives the head the rows that stood and the known tokens behind them. In the gauge's mode `off` the head gets nothing.
 void Drafts::feed_head(const Job& job, const History& history, const EndedRows& rows, size_t standing) {
   if (!options_.always && gauge_.mode() == DraftGauge::Mode::off) return;
-  DraftFeed feed{
-      .sequence = job.sequence, .begin = rows.begin, .hidden = std::span(hidden_).subspan(rows.first_row * width_)};
+  DraftFeed feed{.sequence = job.sequence, .begin = rows.begin};
   const size_t end = std::min<size_t>(history.size(), rows.end + 1);
   feed.tokens.reserve(end - rows.begin + rows.guesses.size());
   for (size_t i = rows.begin + 1; i < end; ++i) feed.tokens.push_back(history[i].token);
@@ -127,6 +141,14 @@ void Drafts::feed_head(const Job& job, const History& history, const EndedRows& 
     if (drafting() && left > 1 && (constraint == nullptr || constraint->free_guesses({})))
       feed.drafts = std::min(answer(job.id).length.length(), left - 1);
     feed.sampling = sample_row(job.request.sampling, job.request.choice);
+  }
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const auto& [name, input, symbol, columns] = head_->carried()[i];
+    const std::span<const float> of_step = carried_[i].rows;
+    const size_t last = rows.last_wanted + (standing > 0 ? standing - 1 : 0);
+    feed.carried.push_back(symbol == Symbol::rows
+                               ? of_step.subspan(rows.first_row * columns, feed.tokens.size() * columns)
+                               : of_step.subspan(last * columns, columns));
   }
   head_->feed(std::move(feed));
 }

@@ -24,18 +24,16 @@ class Drafts final : public Continuation {
  public:
   // Guesses by n-grams.
   explicit Drafts(const DraftOptions& options) : options_(options) {}
-  // Guesses by a draft head. `program`: the text program; `hidden`: its value that feeds the head; `limits`: those of
-  // its steps.
+  // Guesses by a draft head. `program`: the text program, `limits`: those of its steps.
   static Result<std::unique_ptr<Drafts>> with_head(const DraftOptions& options, DraftModel head, const Program& program,
-                                                   ValueId hidden, const DraftHead::Limits& limits, Device& device,
-                                                   Budget& budget);
+                                                   const DraftHead::Limits& limits, Device& device, Budget& budget);
   const DraftHead* head() const { return head_.get(); }
 
   std::vector<int32_t> next_rows(const Job& job, const History& history) override;
   void take_rows(Job& job, const History& history, TokenClass token_class, const EndedRows& rows) override;
   bool has_results() const override;
   std::optional<SampleResult> next_result(RequestId job) override;
-  void add_reads(uint32_t rows, std::vector<ReadRequest>& reads) override;
+  void add_reads(const SymbolCounts& counts, std::vector<ReadRequest>& reads) override;
   void end_step(TokenClass token_class, double seconds, std::span<const EndedRows> parts) override;
   bool start() override;
   bool busy() const override { return head_ && head_->busy(); }
@@ -57,6 +55,13 @@ class Drafts final : public Continuation {
     std::vector<int32_t> looked_up = {};  // behind the history, also where they are not guessed
   };
 
+  // Rows of the last step, for the head: by DraftHead::carried().
+  struct Carried {
+    ValueId value = kNone;  // of the text program
+    std::vector<float> rows = {};
+  };
+
+  Status carry(const Program& program, const DraftHead::Limits& limits, Budget& budget);
   bool drafting() const { return options_.always || gauge_.drafts(); }
   uint32_t worth_guessing(Answer& answer, const History& history, uint32_t most);
   void learn_chances(const Answer& answer, std::span<const SampleResult> sampled);
@@ -73,10 +78,8 @@ class Drafts final : public Continuation {
   uint64_t drafted_ = 0, accepted_ = 0;  // tokens
 
   std::unique_ptr<DraftHead> head_;  // null: n-grams
-  ValueId hidden_value_ = kNone;
-  size_t width_ = 0;
-  std::vector<float> hidden_;  // hidden rows of the last step, for the head
-  Reservation reserved_;       // of hidden_
+  std::vector<Carried> carried_;
+  Reservation reserved_;  // of carried_
   TokenClass fed_class_{};
   Clock::time_point head_started_ = {};
   double head_seconds_ = 0;  // the head's time since the last decode step

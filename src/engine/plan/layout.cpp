@@ -160,7 +160,6 @@ Result<TextPorts> find_ports(const Program& program) {
   TRY(const uint32_t sample, index_of(program.outputs, "sample"));
   ports.logits = program.outputs[logits].value;
   ports.sample = program.outputs[sample].value;
-  if (const auto hidden = index_of(program.outputs, "hidden")) ports.hidden = program.outputs[*hidden].value;
   return ports;
 }
 

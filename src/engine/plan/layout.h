@@ -48,7 +48,6 @@ WeightFiles weight_files(const Model& model);
 struct TextPorts {
   uint32_t tokens = 0, wanted = 0;  // inputs
   ValueId logits = kNone, sample = kNone;
-  ValueId hidden = kNone;  // only of a program that feeds a draft head
   // Inputs of a model with towers: for each row -1 or its row of media_rows; the rows of pictures and sounds; if
   // pictures see ahead, the last position that each row sees; if their rows count by time, height and width, these
   // three numbers of each row (coordinates.h).

@@ -43,12 +43,7 @@ Result<std::vector<MemoryLine>> draft_memory(const Model& model, const TextModel
   const DraftModel head{.program = std::move(program), .weights = &model.weights_of(ProgramKind::draft_head)};
   const uint32_t context = options.context != 0 ? options.context : text.context;
   const uint32_t rows = make_layout(text, options, {.context = context}).maxima.counts[Symbol::rows];
-  TRY(std::vector<MemoryLine> lines,
-      DraftHead::memory(head, device, {options.arithmetic, rows, options.sequences, context}));
-  TRY(const TextPorts ports, find_ports(text.program));
-  const uint64_t width = text.program.values[ports.hidden].type.columns();
-  lines.push_back({Domain::host, Purpose::staging, rows * width * sizeof(float)});
-  return lines;
+  return DraftHead::memory(head, device, {options.arithmetic, rows, options.sequences, context});
 }
 
 void add_line(std::vector<MemoryLine>& lines, const MemoryLine& more) {
