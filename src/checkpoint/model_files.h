@@ -19,9 +19,9 @@ inline const char* origin_name(Origin origin) {
 struct ModelFiles {
   std::string name;  // the name to find it again: "gemma4:e2b", "org/repo", a path
   Origin origin{};
-  std::string path;                   // a GGUF file (the first of a split model) or a Hugging Face directory
-  std::string projector;              // GGUF file of the towers; "": none, or the model's own file has them
-  std::string draft_head;             // GGUF file of a draft head alone (draft_file.h); "": none lies beside the model
+  std::string path;        // a GGUF file (the first of a split model) or a Hugging Face directory
+  std::string projector;   // GGUF file of the towers; "": none, or the model's own file has them
+  std::string draft_head;  // of a draft head alone (draft_file.h), or a draft model; "": none lies beside the model
   std::vector<std::string> adapters;  // LoRA files
 
   // The members below are from Ollama's store only.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/text.h"
 #include "base/threads.h"
+#include "engine/draft/draft_head.h"
 #include "engine/media/tower.h"
 #include "engine/plan/layout.h"
 #include "engine/state/pages.h"
@@ -22,9 +24,9 @@ Status wait(Runner& runner, Ticket ticket) {
 }
 
 // A plan for one step of `rows` rows, all wanted.
-PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t rows) {
+PlanRequest traced_plan(const Program& program, Arithmetic arithmetic, uint32_t rows, bool traced) {
   PlanRequest request{.program = &program, .arithmetic = arithmetic, .maxima = {}, .pages = {}};
-  request.traced = true;
+  request.traced = traced;
   request.maxima = {.counts = text_counts(rows, rows), .sequences = 1, .pages_per_sequence = {}};
   if (has_symbol(program, Symbol::media_rows)) request.maxima.counts[Symbol::media_rows] = rows;
   for (const PageGroup& group : program.groups) {
@@ -67,9 +69,13 @@ void order_heads(TracedValue& value, const ValueType& type, const std::vector<ui
   value.columns = heads.size() * type.width;
 }
 
-Result<Trace> run_step(Runner& runner, const StepBuffer& step, const TextPorts& ports) {
-  std::vector<NamedValue> named = step.program().names;
-  named.push_back({"logits", ports.logits});
+std::vector<NamedValue> names_and(const Program& program, const char* output) {
+  std::vector<NamedValue> named = program.names;
+  named.push_back(*std::ranges::find(program.outputs, output, &NamedValue::name));
+  return named;
+}
+
+Result<Trace> run_step(Runner& runner, const StepBuffer& step, const std::vector<NamedValue>& named) {
   Trace values;
   values.reserve(named.size());  // the reads point into them
   std::vector<ReadRequest> reads;
@@ -143,15 +149,22 @@ void add_soft_tokens(const TracedPrompt& prompt, const std::vector<ShownRows>& s
   }
 }
 
+// The values to read, of all rows or with wanted rows of the last alone.
+struct Wanted {
+  std::vector<NamedValue> values;
+  bool last_alone = false;
+};
+Wanted all_named(const Program& program) { return {.values = names_and(program, "logits")}; }
+
 Result<Trace> trace_shown(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
                           Arithmetic arithmetic, std::span<const int32_t> tokens, const std::vector<ShownRows>& shown,
-                          const AdapterRow& adapter = {}) {
+                          const Wanted& wanted, const AdapterRow& adapter = {}) {
   if (tokens.empty()) return error(ErrorKind::invalid, "trace: has no tokens: want some");
   const auto rows = static_cast<uint32_t>(tokens.size());
   TRY(const TextPorts ports, find_ports(program));
   const uint64_t vocabulary = program.values[ports.logits].type.columns();
   TRY_STATUS(check_tokens("trace", tokens, static_cast<uint32_t>(vocabulary)));
-  PlanRequest request = traced_plan(program, arithmetic, rows);
+  PlanRequest request = traced_plan(program, arithmetic, rows, !wanted.last_alone);
   TRY(request.weights, placed_shapes(program, weights));
   TRY(std::unique_ptr<Plan> plan, device.plan(request));
   TRY(const std::unique_ptr<Runner> runner, device.place(std::move(plan), weights, budget));
@@ -172,18 +185,18 @@ Result<Trace> trace_shown(const Program& program, const WeightSource& weights, D
   StepPart part{.sequence = &text, .begin = 0, .end = rows};
   if (ports.media) part.media = std::move(media);
   part.adapter = adapter;
-  part.wanted.resize(rows);
-  std::iota(part.wanted.begin(), part.wanted.end(), 0u);
+  part.wanted.resize(wanted.last_alone ? 1 : rows);
+  std::iota(part.wanted.begin(), part.wanted.end(), wanted.last_alone ? rows - 1 : 0u);
   StepBuffer step(program, request.maxima);
   fill_step(step, ports, TokenClass::prompt, std::span(&part, 1));
-  return run_step(*runner, step, ports);
+  return run_step(*runner, step, wanted.values);
 }
 
 }  // namespace
 
 Result<Trace> trace(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
                     Arithmetic arithmetic, std::span<const int32_t> tokens) {
-  return trace_shown(program, weights, device, budget, arithmetic, tokens, {});
+  return trace_shown(program, weights, device, budget, arithmetic, tokens, {}, all_named(program));
 }
 
 Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
@@ -201,8 +214,110 @@ Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmet
   }
   const WeightSource& weights = slots ? static_cast<const WeightSource&>(*slots) : model.weights();
   TRY(const std::vector<ShownRows> shown, shown_rows(model, device, budget, arithmetic, prompt));
-  TRY(Trace traced, trace_shown(program, weights, device, budget, arithmetic, prompt.tokens, shown, adapter));
+  TRY(Trace traced,
+      trace_shown(program, weights, device, budget, arithmetic, prompt.tokens, shown, all_named(program), adapter));
   add_soft_tokens(prompt, shown, traced);
+  return traced;
+}
+
+namespace {
+
+// A draft head behind a prompt, and the tokens from which it guesses.
+class TracedHead {
+ public:
+  TracedHead(const Model& model, std::span<const int32_t> prompt, std::span<const int32_t> tokens)
+      : model_(model), prompt_(prompt), tokens_(tokens) {}
+
+  Status place(Program head, Device& device, Budget& budget, Arithmetic arithmetic) {
+    head_ = std::move(head);
+    const auto rows = static_cast<uint32_t>(prompt_.size() + tokens_.size());
+    PlanRequest request = traced_plan(head_, arithmetic, rows, /*traced=*/true);
+    const WeightSource& weights = model_.weights_of(ProgramKind::draft_head);
+    TRY(request.weights, placed_shapes(head_, weights));
+    TRY(std::unique_ptr<Plan> plan, device.plan(request));
+    TRY(runner_, device.place(std::move(plan), weights, budget));
+    step_.emplace(head_, request.maxima);
+    named_ = names_and(head_, "hidden");
+    named_.push_back(*std::ranges::find(head_.outputs, "logits", &NamedValue::name));
+    return {};
+  }
+
+  // The guess behind tokens [0, guess]. `hidden`: what it takes for the text's hidden rows.
+  Result<Trace> guess(size_t guess, const Trace& text, const std::vector<float>& hidden) {
+    const bool in_place = head_.values[head_.inputs[0].value].type.extent.symbol == Symbol::wanted;
+    const size_t begin = in_place || guess == 0 ? 0 : prompt_.size() - 1 + guess;
+    const auto rows = static_cast<uint32_t>(begin == 0 ? prompt_.size() : 1);
+    step_->reset(guess == 0 ? TokenClass::prompt : TokenClass::decode, text_counts(rows, 1), 1, 0);
+    for (uint32_t row = 0; row < rows; ++row) {
+      step_->positions()[row] = static_cast<int32_t>(begin + row);
+      step_->row_sequences()[row] = 0;
+    }
+    for (uint32_t group = 0; group < head_.groups.size(); ++group) {
+      step_->first_page(group, 0) = 0;
+      std::iota(step_->pages(group, 0).begin(), step_->pages(group, 0).end(), 0);
+    }
+    for (uint32_t input = 0; input < head_.inputs.size(); ++input) {
+      const std::string& name = head_.inputs[input].name;
+      if (name == "tokens" && in_place) step_->input_i32(input)[0] = tokens_[guess];
+      for (size_t row = 0; row < rows; ++row) {
+        if (name == "tokens" && !in_place) step_->input_i32(input)[row] = token_at(begin + row + 1);
+        if (name == "positions") step_->input_i32(input)[row] = static_cast<int32_t>(begin + row + 1);
+      }
+      if (name == "wanted") step_->input_i32(input)[0] = static_cast<int32_t>(rows - 1);
+    }
+    for (const DraftHead::Carried& carried : DraftHead::carried_by(head_)) {
+      const auto given = std::ranges::find(text, carried.name, &TracedValue::name);
+      std::ranges::copy(carried.name == "hidden" && guess > 0 ? hidden : given->floats,
+                        step_->input_f32(carried.input).begin());
+    }
+    step_->fill_ropes();
+    return run_step(*runner_, *step_, named_);
+  }
+
+ private:
+  int32_t token_at(size_t position) const {
+    return position < prompt_.size() ? prompt_[position] : tokens_[position - prompt_.size()];
+  }
+
+  const Model& model_;
+  std::span<const int32_t> prompt_, tokens_;
+  Program head_;
+  std::unique_ptr<Runner> runner_;
+  std::optional<StepBuffer> step_;
+  std::vector<NamedValue> named_;
+};
+
+}  // namespace
+
+Result<DraftTrace> trace_drafts(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
+                                std::span<const int32_t> prompt, std::span<const int32_t> tokens) {
+  TRY(Program head, model.record(ProgramKind::draft_head));
+  TRY_STATUS(check_tokens("trace", tokens, model.facts().vocabulary));
+  TRY(const Program text, model.record_text({.hidden = true}));
+  Wanted wanted{.values = {}, .last_alone = true};
+  for (const DraftHead::Carried& carried : DraftHead::carried_by(head)) {
+    const auto found = std::ranges::find(text.outputs, carried.name, &NamedValue::name);
+    if (found == text.outputs.end())
+      return error(ErrorKind::unsupported, "text program: has no value ", carried.name, ": want it to draft");
+    wanted.values.push_back(*found);
+  }
+  DraftTrace traced;
+  TRY(traced.text, trace_shown(text, model.weights(), device, budget, arithmetic, prompt, {}, wanted));
+  TracedHead traced_head(model, prompt, tokens);
+  TRY_STATUS(traced_head.place(std::move(head), device, budget, arithmetic));
+  std::vector<float> hidden;
+  for (size_t guess = 0; guess < tokens.size(); ++guess) {
+    TRY(Trace one, traced_head.guess(guess, traced.text, hidden));
+    hidden = std::ranges::find(one, "hidden", &TracedValue::name)->floats;
+    if (guess == 0) {
+      traced.drafts = std::move(one);
+      continue;
+    }
+    for (size_t i = 0; i < one.size(); ++i) {
+      traced.drafts[i].rows += one[i].rows;
+      traced.drafts[i].floats.insert(traced.drafts[i].floats.end(), one[i].floats.begin(), one[i].floats.end());
+    }
+  }
   return traced;
 }
 

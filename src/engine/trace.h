@@ -39,6 +39,15 @@ struct TracedPrompt {
 
 Result<Trace> trace(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
                     const TracedPrompt& prompt);
+// What a draft head computes behind a prompt.
+struct DraftTrace {
+  Trace text;    // the text program's outputs that the head takes, by their names; "hidden" has the prompt's last row
+  Trace drafts;  // the head's named values, its output "hidden" and its logits; a row for each guess
+};
+// `tokens`: of the prompt, and behind it the tokens from which guesses are made: the one that the text sampled, then
+// the drafted ones. The text program is the one that answers; the model must have a draft head.
+Result<DraftTrace> trace_drafts(const Model& model, Device& device, Budget& budget, Arithmetic arithmetic,
+                                std::span<const int32_t> prompt, std::span<const int32_t> tokens);
 // For any text program whose model has no towers.
 Result<Trace> trace(const Program& program, const WeightSource& weights, Device& device, Budget& budget,
                     Arithmetic arithmetic, std::span<const int32_t> tokens);

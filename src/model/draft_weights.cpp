@@ -32,10 +32,9 @@ Result<TensorSource> half(const TensorSource& whole, uint32_t which) {
 
 }  // namespace
 
-Value join_for_draft(Recorder& recorder, Value e, Value h) {
-  const auto width = static_cast<uint32_t>(e.type().columns());
-  const Value of_token = linear(e, recorder.weight(kEmbeddingHalf, matrix(width, width)));
-  return add(of_token, linear(h, recorder.weight(kHiddenHalf, matrix(width, width))));
+Value join_for_draft(Recorder& recorder, Value e, Value h, uint32_t rows) {
+  const WeightShape half = matrix(rows, static_cast<uint32_t>(e.type().columns()));
+  return add(linear(e, recorder.weight(kEmbeddingHalf, half)), linear(h, recorder.weight(kHiddenHalf, half)));
 }
 
 Result<TensorSource> DraftWeights::find(const std::string& name) const {

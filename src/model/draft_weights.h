@@ -4,7 +4,7 @@
 // and the right half of its columns as two matrices and adds the results. Neither half is copied.
 #pragma once
 
-#include <utility>
+#include <cstdint>
 
 #include "base/result.h"
 #include "graph/recorder.h"
@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-// left half * e + right half * h, for the matrix [hidden, 2 hidden] that the weight table names "draft.fc".
-Value join_for_draft(Recorder& recorder, Value e, Value h);
+// left half * e + right half * h, for the matrix [rows, 2 hidden] that the weight table names "draft.fc".
+Value join_for_draft(Recorder& recorder, Value e, Value h, uint32_t rows);
 
 class DraftWeights final : public WeightSource {
  public:

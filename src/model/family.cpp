@@ -89,11 +89,13 @@ Error unknown_architecture(const std::string& where, const char* field, const st
                known_titles());
 }
 
+constexpr const char* kDraftModel = "a draft model: want the model that it drafts for, and --draft-model for this one";
+
 // What a GGUF file is that is no model; "" of one that may be.
 std::string other_contents(const std::string& architecture, const std::string& type) {
   if (type == "adapter") return "a LoRA adapter: want the model that it changes, and --adapter for this file";
   if (type == "imatrix") return "an importance matrix, which quantising takes: want the model that it was made of";
-  if (starts_with(architecture, "gemma4-assistant")) return "a draft model: want the model that it drafts for";
+  if (is_draft_model(architecture)) return kDraftModel;
   if (architecture == "clip" || type == "mmproj")
     return "towers for pictures and sounds (mmproj): want the model that they belong to, and --mmproj for this file";
   return "";
@@ -115,12 +117,19 @@ Result<const Family*> find_in_hugging_face(const Checkpoint& checkpoint) {
   const Json* config = checkpoint.document("config.json");
   const Json* type = config == nullptr ? nullptr : config->find("model_type");
   if (type == nullptr || !type->is_string()) return error(ErrorKind::not_found, where, ": model_type is missing");
+  if (is_draft_model(type->as_string())) return error(ErrorKind::unsupported, checkpoint.path(), ": ", kDraftModel);
   for (const Family* family : all_families())
     if (std::ranges::find(family->model_types, type->as_string()) != family->model_types.end()) return family;
   return unknown_architecture(where, "model_type", type->as_string());
 }
 
 }  // namespace
+
+bool is_draft_model(std::string_view type) {
+  return std::ranges::any_of(all_families(), [&](const Family* family) {
+    return std::ranges::find(family->draft_models, type) != family->draft_models.end();
+  });
+}
 
 Result<const Family*> find_family(const Checkpoint& checkpoint) {
   return checkpoint.dialect() == Dialect::gguf ? find_in_gguf(checkpoint) : find_in_hugging_face(checkpoint);

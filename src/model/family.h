@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,9 @@ struct FamilyModel {
   ModelFacts facts;                     // vocabulary, hidden, layers, context_length and details
   std::vector<GgufMetadata::Entry> gguf_config;
   std::vector<MadeTensor> gguf_made_tensors;
+  // Reads a model that drafts for this one from a checkpoint of its own: the program is a draft head. Empty for a
+  // family that has no such models. Fails with one sentence when the checkpoint is none, or one of another model.
+  std::function<Result<FamilyProgram>(const Checkpoint& drafter, const SourceNames& names)> read_draft_model = {};
 };
 
 // A FamilyModel with the facts whose config members have the same names in every family.
@@ -91,10 +95,14 @@ struct Family {
   // What Hugging Face checkpoints put before the names of the text model.
   std::vector<std::string> prefixes;
   Result<FamilyModel> (*read)(const Checkpoint& checkpoint, const SourceNames& names);
+  // What models that draft for this family's and cannot run alone call themselves: general.architecture and model_type.
+  std::vector<std::string> draft_models = {};
 };
 
 // All families, in the order in which they are named to users.
 std::span<const Family* const> all_families();
+// Whether a general.architecture or model_type is that of a draft model.
+bool is_draft_model(std::string_view type);
 // The family of a checkpoint, or a sentence that names what was found and what is known.
 Result<const Family*> find_family(const Checkpoint& checkpoint);
 

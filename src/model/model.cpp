@@ -93,10 +93,13 @@ struct Model::Data {
   std::vector<std::string> unread, of_towers;
   ModelFacts facts;
   std::shared_ptr<ContentsMemory> memory;
-  std::shared_ptr<const Data> without_head;  // the model before a draft head of another file was added, or null
+  std::shared_ptr<const Data> without_head;   // the model before a draft head of another file was added, or null
+  std::shared_ptr<const Checkpoint> drafter;  // of a draft model's own, and its program; or null
+  std::unique_ptr<FamilyProgram> draft_program;
   static Result<std::shared_ptr<Data>> read(std::shared_ptr<const Checkpoint> checkpoint,
                                             std::shared_ptr<ContentsMemory> memory);
   Status bind_programs(const SourceNames& names);
+  Status add_draft_model(Checkpoint opened);
   void take_from_unread(const PlacedProgram& placed);
   void describe_towers();
   const PlacedProgram* find(ProgramKind kind) const;
@@ -153,6 +156,9 @@ const WeightSource& Model::weights_of(ProgramKind kind) const {
 
 Result<const FamilyProgram*> Model::whole(ProgramKind kind) const {
   const PlacedProgram* found = data_->find(kind);
+  if (found == nullptr && kind == ProgramKind::draft_head && family_model().read_draft_model)
+    return error(ErrorKind::unsupported, checkpoint().path(),
+                 ": no draft model was given: want one beside it or as --draft-model to draft by mtp");
   if (found == nullptr) return error(ErrorKind::unsupported, checkpoint().path(), ": ", what_is_missing(kind));
   if (found->problem) return *found->problem;
   return found->program;
@@ -247,7 +253,7 @@ Result<std::shared_ptr<Model::Data>> Model::Data::read(std::shared_ptr<const Che
 
 // A model opens if its text program is complete. Another program that is not complete gets a `problem`.
 Status Model::Data::bind_programs(const SourceNames& names) {
-  programs.reserve(model.programs.size());  // elements must not move: others refer to the first one
+  programs.reserve(model.programs.size() + 1);  // elements must not move: others refer to the first one
   for (const FamilyProgram& program : model.programs) {
     PlacedProgram& placed =
         programs.emplace_back(PlacedProgram{.program = &program, .own = {}, .joined = {}, .problem = program.problem});
@@ -269,6 +275,19 @@ Status Model::Data::bind_programs(const SourceNames& names) {
       placed.joined = std::make_unique<DraftWeights>(programs.front().own, placed.own);
     take_from_unread(placed);
   }
+  return {};
+}
+
+// `opened` has all that the text program does not give.
+Status Model::Data::add_draft_model(Checkpoint opened) {
+  drafter = std::make_shared<const Checkpoint>(std::move(opened));
+  TRY(const SourceNames names, SourceNames::read(*drafter, family->prefixes));
+  TRY(FamilyProgram program, model.read_draft_model(*drafter, names));
+  draft_program = std::make_unique<FamilyProgram>(std::move(program));
+  TRY(BoundWeights own, bind_weights(draft_program->weights, *drafter, names));
+  PlacedProgram& placed = programs.emplace_back(
+      PlacedProgram{.program = draft_program.get(), .own = std::move(own), .joined = {}, .problem = {}});
+  placed.joined = std::make_unique<DraftWeights>(programs.front().own, placed.own);
   return {};
 }
 
@@ -300,8 +319,15 @@ Result<Model> with_projector(const Model& model, const std::string& path) {
 
 Result<Model> with_draft_head(const Model& model, const std::string& path) {
   if (model.has(ProgramKind::draft_head)) return model;
-  TRY(Checkpoint joined, join_draft_head(model.checkpoint(), path));
-  TRY(auto data, Model::Data::read(std::make_shared<const Checkpoint>(std::move(joined)), nullptr));
+  std::shared_ptr<Model::Data> data;
+  if (model.family_model().read_draft_model) {
+    TRY(Checkpoint drafter, open_checkpoint(path));
+    TRY_ASSIGN(data, Model::Data::read(model.data_->checkpoint, nullptr));
+    TRY_STATUS(data->add_draft_model(std::move(drafter)));
+  } else {
+    TRY(Checkpoint joined, join_draft_head(model.checkpoint(), path));
+    TRY_ASSIGN(data, Model::Data::read(std::make_shared<const Checkpoint>(std::move(joined)), nullptr));
+  }
   data->without_head = model.data_;
   return Model(std::move(data));
 }

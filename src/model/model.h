@@ -60,7 +60,8 @@ enum class ProgramKind : uint8_t {
   // Inputs "tokens" i32 [rows, 1] and "wanted" i32 [wanted, 1]; outputs "logits" f32 [wanted, vocabulary] and "sample".
   text,
   // The head for multi-token prediction. Inputs "tokens", "hidden" (rows of the text program's output "hidden") and
-  // "wanted"; outputs "hidden" [wanted, hidden], "logits" and "sample".
+  // "wanted"; outputs "hidden" [wanted, hidden], "logits" and "sample". Or a model of its own that drafts, which reads
+  // other outputs of the text program as well (engine/draft/draft_head.h).
   draft_head,
   // Towers turn one picture or one sound into rows of the text (tower.h). Output "rows" f32 [media_rows, hidden].
   vision,
@@ -71,7 +72,7 @@ constexpr bool is_tower(ProgramKind kind) { return kind == ProgramKind::vision |
 
 struct TextOptions {
   bool all_named = false;  // every intermediate has all rows: only the logits are narrowed to wanted rows
-  bool hidden = false;     // adds the output "hidden" f32 [rows, hidden], which the draft head takes
+  bool hidden = false;     // adds the output "hidden" and others that the draft head takes
   // For a model with a complete tower: adds the inputs "media_rows" f32 [media_rows, hidden], the rows of towers, and
   // "media" i32 [rows, 1], the tower's row that stands in a token's place, or -1. If rows of a picture see later rows
   // of it, adds "last" i32 [rows, 1], the last position that a row sees.
@@ -146,8 +147,9 @@ Result<Model> resolve(std::shared_ptr<const Checkpoint> checkpoint, std::shared_
 // The model with the towers of another file (checkpoint.h, join_projector). The towers are part of the digest.
 Result<Model> with_projector(const Model& model, const std::string& path);
 
-// The model with the head for multi-token prediction of another file (checkpoint/draft_file.h). The digest does not
-// change, because no answer depends on drafts. A model that has a head already stays as it is.
+// The model with the head for multi-token prediction of another file (checkpoint/draft_file.h), or with a model of its
+// family that drafts for it. The digest does not change, because no answer depends on drafts. A model that has a head
+// already stays as it is.
 Result<Model> with_draft_head(const Model& model, const std::string& path);
 
 }  // namespace sluice

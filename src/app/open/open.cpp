@@ -271,7 +271,17 @@ Result<ModelFiles> model_files(const std::string& name) {
 Result<ModelFiles> model_files(const std::string& name, const Arguments& arguments) {
   TRY(ModelFiles files, model_files(name));
   if (arguments.given("--mmproj")) files.projector = arguments.text("--mmproj");
+  if (arguments.given("--draft-model")) TRY_ASSIGN(files.draft_head, model_path(arguments.text("--draft-model")));
   return files;
+}
+
+OptionSpec draft_model_option() {
+  return {.name = "--draft-model",
+          .argument = "MODEL",
+          .kind = OptionKind::text,
+          .help =
+              "the small model that drafts for this one, such as Gemma 4's assistant: a file, a directory or a "
+              "name; implies --draft mtp. One beside the model with assistant in its name is found"};
 }
 
 OptionSpec mmproj_option() {
@@ -419,8 +429,9 @@ std::vector<OptionSpec> draft_options() {
        .help =
            "guesses tokens ahead and checks them in one step: the same answer, sooner where it pays. ngram takes the "
            "tokens that followed the last time. mtp asks the model's own layer for it, in its file or in one beside "
-           "it named mtp-*.gguf. auto is ngram on the processor, for at most four answers at once and models without "
-           "delta nets, and else none"},
+           "it named mtp-*.gguf, or the model of --draft-model. auto is ngram on the processor, for at most four "
+           "answers at once and models without delta nets, and else none"},
+      draft_model_option(),
       {.name = "--draft-tokens",
        .argument = "N",
        .kind = OptionKind::integer,
@@ -431,7 +442,8 @@ std::vector<OptionSpec> draft_options() {
 }
 
 DraftOptions draft_of(const Arguments& arguments) {
-  const std::string kind = arguments.text("--draft");
+  std::string kind = arguments.text("--draft");
+  if (arguments.given("--draft-model") && !arguments.given("--draft")) kind = "mtp";
   DraftOptions options;
   options.kind = kind == "mtp"     ? DraftKind::mtp
                  : kind == "ngram" ? DraftKind::ngram

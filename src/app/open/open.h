@@ -63,7 +63,8 @@ std::string installed_folder(const std::string& name);
 // A path, a name that sluice list shows, or "demo" for the built-in model.
 inline constexpr const char* kDemoName = "demo";
 Result<ModelFiles> model_files(const std::string& name);
-Result<ModelFiles> model_files(const std::string& name, const Arguments& arguments);  // with --mmproj
+// With --mmproj and --draft-model.
+Result<ModelFiles> model_files(const std::string& name, const Arguments& arguments);
 OptionSpec mmproj_option();
 OptionSpec image_tokens_option();
 PictureOptions picture_options(const Arguments& arguments);
@@ -90,7 +91,8 @@ std::vector<OptionSpec> state_options();  // --state-dir, --state-dir-size
 // Null without --state-dir. Notes of the store say what is wrong with the folder.
 std::unique_ptr<StateStore> open_state_store(const Arguments& arguments);
 ExpertOptions expert_options(const Arguments& arguments);
-std::vector<OptionSpec> draft_options();  // --draft, --draft-tokens
+OptionSpec draft_model_option();
+std::vector<OptionSpec> draft_options();  // --draft, --draft-model, --draft-tokens
 DraftOptions draft_of(const Arguments& arguments);
 // On a GPU automatic drafts are none: whether they pay there has not been measured.
 void settle_drafts(EngineOptions& options, const Device& device);

@@ -19,10 +19,11 @@ namespace {
 constexpr const char* kStoredKeepAlive = "5m";  // as Ollama's
 constexpr size_t kMaxModelsFile = 16 << 20;
 // Options that a model of the file may have for itself, as members: "image_tokens" for --image-tokens.
-constexpr const char* kModelOptions[] = {"context", "parallel",     "cache",        "chat_template", "mmproj",
-                                         "draft",   "draft_tokens", "image_tokens", "expert_memory", "repack"};
+constexpr const char* kModelOptions[] = {"context",      "parallel",      "cache",        "chat_template",
+                                         "mmproj",       "draft",         "draft_tokens", "draft_model",
+                                         "image_tokens", "expert_memory", "repack"};
 // Options about one model, of which several in a command line say nothing.
-constexpr const char* kSingleOptions[] = {"--alias", "--mmproj", "--adapter", "--chat-template"};
+constexpr const char* kSingleOptions[] = {"--alias", "--mmproj", "--draft-model", "--adapter", "--chat-template"};
 
 // A file is named as it is without its folder and ".gguf".
 std::string shown_name(const std::string& name) {

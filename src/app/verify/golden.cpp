@@ -114,6 +114,17 @@ Status read_numbers(const Json& object, const Members& members, GoldenCase& read
   return check_positions(read, members);
 }
 
+Status read_drafts(const Members& members, GoldenCase& read) {
+  TRY(const std::optional<double> first, members.number("first_token"));
+  if (!first) return members.fault("first_token", "a token");
+  read.first_token = static_cast<int32_t>(*first);
+  TRY(read.greedy, members.numbers<int32_t>("draft_tokens"));
+  TRY(read.greedy_margin, members.numbers<float>("margins"));
+  if (read.greedy.empty() || read.greedy.size() != read.greedy_margin.size())
+    return members.fault("draft_tokens", "tokens, and as many margins");
+  return {};
+}
+
 Status read_chat(const Json& object, const Members& members, GoldenCase& read) {
   TRY(read.text, members.text("text"));
   TRY_STATUS(members.array("messages"));
@@ -139,6 +150,7 @@ Result<GoldenCase> read_case(const Json& object, const std::string& where) {
     TRY_STATUS(read_numbers(object, members, read));
     if (read.input_ids.empty()) return members.fault("input_ids", "at least one token");
   }
+  if (read.kind == kDraftKind) TRY_STATUS(read_drafts(members, read));
   if (read.kind == "chat") TRY_STATUS(read_chat(object, members, read));
   return read;
 }
@@ -197,7 +209,7 @@ Result<GoldenTensor> Golden::tensor(const GoldenCase& golden_case, const std::st
 }
 
 std::optional<std::string> reason_not_run(std::string_view kind) {
-  for (const char* known : {"text", "chat", "image", "audio", "mixed", "video", "lora", "train"})
+  for (const char* known : {"text", "chat", "image", "audio", "mixed", "video", "lora", "train", "draft"})
     if (kind == known) return std::nullopt;
   return cat("cases of kind ", printable(kind), " are not known");
 }

@@ -2,8 +2,9 @@
 //
 // {"format": 1, "model": ..., "cases": [{"name", "kind", "input_ids", "positions", "greedy", "greedy_margin",
 // "perplexity", "float64_difference", "messages", "text", "template_kwargs", "tensors": {name: key}}, ...]}
-// Row j of the tensor "logits" belongs to positions[j]. Greedy tokens go on from the whole prompt, and end-of-turn
-// tokens do not stop them. docs/cli.md says how verify uses it.
+// A draft case has "first_token", "draft_tokens" and "margins" in place of positions and greedy tokens; row j of its
+// logits belongs to guess j. Row j of the tensor "logits" of other cases belongs to positions[j]. Greedy tokens go on
+// from the whole prompt, and end-of-turn tokens do not stop them. docs/cli.md says how verify uses it.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,16 @@ namespace sluice {
 // The kind of cases with adapters.
 inline constexpr std::string_view kAdapterKind = "lora";
 inline constexpr std::string_view kTrainingKind = "train";
+// Tokens that a draft model guesses behind a prompt.
+inline constexpr std::string_view kDraftKind = "draft";
 
 struct GoldenCase {
   std::string name;
   std::string kind;  // "text", "chat", "image" ...; those of reason_not_run() are only listed
   std::vector<int32_t> input_ids;
-  std::vector<uint32_t> positions;  // ascending
-  std::vector<int32_t> greedy;
+  std::vector<uint32_t> positions;   // ascending
+  std::vector<int32_t> greedy;       // of a draft case the guesses
+  int32_t first_token = 0;           // of a draft case: the token behind the prompt, from which the first guess is made
   std::vector<float> greedy_margin;  // best logit minus second best, of each greedy token
   std::optional<double> perplexity;
   double float64_difference = 0;

@@ -12,6 +12,7 @@
 #include "app/verify/compare.h"
 #include "app/verify/verify_case.h"
 #include "app/verify/verify_chat.h"
+#include "app/verify/verify_drafts.h"
 #include "app/verify/verify_report.h"
 #include "base/files/file.h"
 #include "base/text.h"
@@ -111,6 +112,7 @@ class Verifier {
 
   Result<CaseReport> run(const GoldenCase& golden_case) {
     if (golden_case.kind == kTrainingKind) return run_training(golden_case);
+    if (golden_case.kind == kDraftKind) return run_draft_case(golden_case);
     const uint32_t vocabulary = model_.facts().vocabulary;
     TRY(const CaseMedia media, open_case_media(model_, golden_, golden_case, pictures_));
     TRY(const GoldenRun ours, run_case(*engine_, golden_case, media, adapters_of(golden_case), vocabulary));
@@ -132,6 +134,26 @@ class Verifier {
     report.kind = golden_case.kind;
     TRY(report.training, train_case(model_, golden_, golden_case, *machine_.device, machine_.budget, arithmetic_));
     if (arithmetic_ == Arithmetic::exact && bars_.judge == Judge::golden) report.misses = missed_bars(*report.training);
+    return report;
+  }
+
+  Result<CaseReport> run_draft_case(const GoldenCase& golden_case) {
+    const uint32_t vocabulary = model_.facts().vocabulary;
+    TRY(const DraftRun ours, run_drafts(model_, *machine_.device, machine_.budget, arithmetic_, golden_case));
+    TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
+    TRY(Trace judge, golden_values(golden_, golden_case));
+    std::optional<Judgement> reference;
+    if (reference_device_) {
+      TRY(DraftRun run, run_drafts(model_, *reference_device_, machine_.budget, Arithmetic::exact, golden_case));
+      judge = std::exchange(run.values, {});
+      reference = judge_by(std::move(run), vocabulary);
+    }
+    CaseReport report =
+        report_case(golden_case, ours.guesses, golden, reference ? &*reference : nullptr, vocabulary, bars_);
+    // The head's first layer has the errors of all layers of the text before it.
+    Bars bars = bars_;
+    if (bars.judged_names == JudgedNames::first_layer) bars.judged_names = JudgedNames::none;
+    report_trace(report, compare_traces(ours.values, judge, bars), bars);
     return report;
   }
 
@@ -178,7 +200,10 @@ struct Selection {
 
 std::optional<std::string> why_not_run(const Model& model, const GoldenCase& golden_case) {
   const std::optional<std::string> reason = reason_not_run(golden_case.kind);
-  return reason ? reason : reason_without_towers(model, golden_case);
+  if (reason) return reason;
+  if (golden_case.kind == kDraftKind && !model.has(ProgramKind::draft_head))
+    return "the model has no draft head: want one, or --draft-model";
+  return reason_without_towers(model, golden_case);
 }
 
 Result<Selection> select_cases(const Model& model, const Golden& golden, const std::string& glob) {
@@ -220,7 +245,7 @@ struct Subject {
 Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
   TRY(Golden golden, Golden::open(arguments.text("--golden")));
   TRY(const ModelFiles files, model_files(arguments.positionals()[0], arguments));
-  TRY(Model model, open_model(files, /*draft_head=*/false));
+  TRY(Model model, open_model(files, /*draft_head=*/arguments.given("--draft-model")));
   const FileKind file = kind_of_file(model);
   auto subject = std::make_unique<Subject>(Subject{std::move(golden), {}, std::move(model), {}, std::nullopt, file});
   TRY(subject->selection, select_cases(subject->model, subject->golden, arguments.text("--cases")));
@@ -296,7 +321,8 @@ CommandSpec verify_command() {
           "the model's template and tokenised: text and ids must be the golden's. A quantised file is compared "
           "with the reference device in exact arithmetic on the same file, other files with the golden itself. "
           "Training cases are trained by the golden's steps: gradients, losses and final factors are held to it in "
-          "exact arithmetic. "
+          "exact arithmetic. Draft cases compare the guesses of --draft-model, each made from the golden's tokens "
+          "before it. "
           "Cases that need a tower that the model lacks are not run and never count as held. The "
           "exit status is 1 when a bar is missed.",
       .positionals = {model_positional(/*required=*/true)},
@@ -319,6 +345,7 @@ CommandSpec verify_command() {
           device_options(),
           {expert_memory_option(),
            mmproj_option(),
+           draft_model_option(),
            image_tokens_option(),
            {.name = "--json", .help = "print one JSON object"}},
       }),

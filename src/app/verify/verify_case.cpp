@@ -107,7 +107,8 @@ Result<GoldenRun> run_case(Engine& engine, const GoldenCase& golden_case, const 
 
 Result<Judgement> judge_by_golden(const Golden& golden, const GoldenCase& golden_case, uint32_t vocabulary) {
   TRY(GoldenTensor logits, golden.tensor(golden_case, "logits"));
-  const std::vector<int64_t> want = {static_cast<int64_t>(golden_case.positions.size()), int64_t{vocabulary}};
+  const size_t rows = golden_case.kind == kDraftKind ? golden_case.greedy.size() : golden_case.positions.size();
+  const std::vector<int64_t> want = {static_cast<int64_t>(rows), int64_t{vocabulary}};
   if (logits.shape != want || logits.floats.empty()) {
     return error(ErrorKind::invalid, "case ", golden_case.name, ": logits are ", format_shape(logits.shape), ": want ",
                  format_shape(want), " of f32");

@@ -46,6 +46,7 @@ constexpr SideFile kSideFiles[] = {
     {"imatrix", false, "an importance matrix"},
 };
 constexpr const char* kAssistant = "a draft model";  // general.architecture gemma4-assistant
+constexpr std::string_view kAssistantMark = "assistant";
 
 const SideFile* side_file(std::string_view path) {
   const std::string name = lower(file_name(path));
@@ -57,7 +58,7 @@ const SideFile* side_file(std::string_view path) {
 
 // Gemma's draft models have ordinary names, so a file with "assistant" in its name is opened to find out.
 bool is_assistant(const std::string& path) {
-  if (lower(file_name(path)).find("assistant") == std::string::npos) return false;
+  if (lower(file_name(path)).find(kAssistantMark) == std::string::npos) return false;
   const Result<Checkpoint> opened = open_checkpoint(path);
   if (!opened) return false;
   const Result<std::string> architecture = opened->metadata().get_string("general.architecture");
@@ -117,6 +118,14 @@ std::set<std::string> words_of(const std::string& name) {
   return words;
 }
 
+// Whether a file's name is that of a draft model for the model with the other name.
+bool drafts_for(const std::string& path, const std::string& gguf) {
+  std::set<std::string> words = words_of(stem(path));
+  const std::set<std::string> of_model = words_of(stem(gguf));
+  return words.erase(std::string(kAssistantMark)) == 1 && !of_model.contains(std::string(kAssistantMark)) &&
+         std::ranges::includes(of_model, words);
+}
+
 bool has_format(const std::string& path, std::string_view format) {
   const std::string name = lower(stem(path));
   const std::string wanted = lower(format);
@@ -164,8 +173,10 @@ bool is_folder_name(std::string_view name) {
 
 std::string choose_draft_head(const std::string& gguf, const std::vector<std::string>& beside) {
   std::vector<std::string> heads;
-  for (const std::string& path : beside)
-    if (is_draft_file_name(path) && ends_with(lower(path), kGguf)) heads.push_back(first_part(path));
+  for (const std::string& path : beside) {
+    if (!ends_with(lower(path), kGguf)) continue;
+    if (is_draft_file_name(path) || drafts_for(path, gguf)) heads.push_back(first_part(path));
+  }
   if (heads.empty()) return {};
   std::ranges::sort(heads);
   const auto same = std::ranges::find_if(heads, [&](const std::string& head) {

@@ -44,8 +44,9 @@ struct RepositoryName {
 std::optional<RepositoryName> parse_repository_name(std::string_view given);
 // Whether a name can be that of a single folder: letters, digits and "-_.", no slash, no dot at the beginning.
 bool is_folder_name(std::string_view name);
-// Chooses the draft head (draft_file.h) among the files beside a GGUF model: one in the model's format if there is one,
-// else the first by name; "": none.
+// Chooses the draft head (draft_file.h) or draft model among the files beside a GGUF model: one in the model's format
+// if there is one, else the first by name; "": none. The name of a draft model has the word "assistant", and all its
+// other words, without formats, must be words of the model's name.
 std::string choose_draft_head(const std::string& gguf, const std::vector<std::string>& beside);
 // Chooses the towers ("mmproj" is in the name) among the files beside a GGUF model. All other words of the file's name,
 // without formats, must be words of the model's name; the file with the most such words wins. A file without other

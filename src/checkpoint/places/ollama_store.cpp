@@ -93,6 +93,8 @@ Status Reader::read_layer(const OllamaBlob& layer) {
     TRY(files_.path, blob(layer));
   } else if (kind == "projector") {
     TRY(files_.projector, blob(layer));
+  } else if (kind == "draft") {
+    TRY(files_.draft_head, blob(layer));
   } else if (kind == "adapter") {
     TRY(std::string adapter, blob(layer));
     files_.adapters.push_back(std::move(adapter));

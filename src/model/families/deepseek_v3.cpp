@@ -213,7 +213,8 @@ void TextProgram::record_draft(const WeightScope& text) {
   const Value hidden = r_.input("hidden", {.extent = {Symbol::rows}, .width = c_.hidden});
   const Value e = embed(tokens, own("embed_tokens", "embed_tokens"), 1.0f);
   r_.begin_layer(static_cast<int32_t>(c_.layers));
-  Value x = join_for_draft(r_, rms_norm(e, w["embedding_norm"], c_.eps), rms_norm(hidden, w["hidden_norm"], c_.eps));
+  Value x = join_for_draft(r_, rms_norm(e, w["embedding_norm"], c_.eps), rms_norm(hidden, w["hidden_norm"], c_.eps),
+                           c_.hidden);
   x = layer(c_.layers, x);
   r_.begin_layer(-1);
   x = rms_norm(gather(x, wanted_), own("norm", "final_norm"), c_.eps);

@@ -8,12 +8,15 @@
 // 26B-A4B has experts beside the dense feed-forward layer. Each layer multiplies the residual stream by one scalar at
 // its end.
 //
-// The config is in gemma4_config.h. Below: the weights, the program with each layer's state, the Family.
+// The config is in gemma4_config.h, the blocks of a layer are in gemma4_layers.h, and the model that drafts for this
+// one is in gemma4_assistant.h. Below: the weights, the program with each layer's state, the Family.
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 
+#include "model/families/gemma4_assistant.h"
 #include "model/families/gemma4_config.h"
+#include "model/families/gemma4_layers.h"
 #include "model/family.h"
 #include "model/rope_config.h"
 #include "model/towers/gemma4_audio.h"
@@ -24,78 +27,6 @@ namespace sluice::gemma4 {
 namespace {
 
 // --- weights
-
-void attention_weights(WeightTable& t, const Config& c, const Layer& l) {
-  const uint32_t q = c.heads * l.head_dim, kv = l.kv_heads * l.head_dim;
-  const uint32_t fused = q + 2 * kv;  // rows of GGUF's optional attn_qkv
-  t.add("input_norm", vector_of(c.hidden), "input_layernorm.weight", "attn_norm.weight");
-  t.add("q_proj", matrix(q, c.hidden), {{"self_attn.q_proj.weight"}},
-        {{"attn_q.weight"}, {"attn_qkv.weight", 0, fused}});
-  t.add("q_norm", vector_of(l.head_dim), "self_attn.q_norm.weight", "attn_q_norm.weight");
-  if (l.owns_kv) {
-    t.add("k_proj", matrix(kv, c.hidden), {{"self_attn.k_proj.weight"}},
-          {{"attn_k.weight"}, {"attn_qkv.weight", q, fused}});
-    t.add("k_norm", vector_of(l.head_dim), "self_attn.k_norm.weight", "attn_k_norm.weight");
-    if (!l.value_is_key)
-      t.add("v_proj", matrix(kv, c.hidden), {{"self_attn.v_proj.weight"}},
-            {{"attn_v.weight"}, {"attn_qkv.weight", q + kv, fused}});
-  } else {  // some files have tensors for these layers although nothing reads them
-    t.ignore("self_attn.k_proj.weight", "attn_k.weight");
-    t.ignore("self_attn.v_proj.weight", "attn_v.weight");
-    t.ignore("self_attn.k_norm.weight", "attn_k_norm.weight");
-  }
-  t.add("o_proj", matrix(c.hidden, q), "self_attn.o_proj.weight", "attn_output.weight");
-  t.add("post_attention_norm", vector_of(c.hidden), "post_attention_layernorm.weight", "post_attention_norm.weight");
-}
-
-void experts_weights(WeightTable& t, const Config& c) {
-  const WeightShape in{c.experts, c.expert_width, c.hidden}, out{c.experts, c.hidden, c.expert_width};
-  const uint32_t width = c.expert_width, fused = 2 * width;  // the rows of an expert's gate, then those of its up
-  t.add("post_feedforward_norm_1", vector_of(c.hidden), "post_feedforward_layernorm_1.weight",
-        "post_ffw_norm_1.weight");
-  t.add("router_scale", vector_of(c.hidden), "router.scale", "ffn_gate_inp.scale");
-  t.add("router", matrix(c.experts, c.hidden), "router.proj.weight", "ffn_gate_inp.weight");
-  t.add("per_expert_scale", vector_of(c.experts), {{"router.per_expert_scale"}},
-        {{"ffn_down_exps.scale"}, {"ffn_gate_inp.per_expert_scale"}});
-  t.add("pre_feedforward_norm_2", vector_of(c.hidden), "pre_feedforward_layernorm_2.weight", "pre_ffw_norm_2.weight");
-  t.add("experts.gate_proj", in,
-        {{"experts.gate_up_proj", 0, fused},
-         {"experts.switch_glu.gate_proj.weight"},
-         {"experts.*.gate_proj.weight"},
-         {"moe.experts.*.gate_proj.weight"}},
-        {{"ffn_gate_up_exps.weight", 0, fused}, {"ffn_gate_exps.weight"}, {"ffn_gate.*.weight"}});
-  t.add("experts.up_proj", in,
-        {{"experts.gate_up_proj", width, fused},
-         {"experts.switch_glu.up_proj.weight"},
-         {"experts.*.up_proj.weight"},
-         {"moe.experts.*.up_proj.weight"}},
-        {{"ffn_gate_up_exps.weight", width, fused}, {"ffn_up_exps.weight"}, {"ffn_up.*.weight"}});
-  t.add("experts.down_proj", out,
-        {{"experts.down_proj"},
-         {"experts.switch_glu.down_proj.weight"},
-         {"experts.*.down_proj.weight"},
-         {"moe.experts.*.down_proj.weight"}},
-        {{"ffn_down_exps.weight"}, {"ffn_down.*.weight"}});
-  t.add("post_feedforward_norm_2", vector_of(c.hidden), "post_feedforward_layernorm_2.weight",
-        "post_ffw_norm_2.weight");
-}
-
-void layer_weights(WeightTable& t, const Config& c, const Layer& l) {
-  t.section(cat("layer.", l.index, "."), cat("layers.", l.index, "."), cat("blk.", l.index, "."));
-  attention_weights(t, c, l);
-  t.add("pre_feedforward_norm", vector_of(c.hidden), "pre_feedforward_layernorm.weight", "ffn_norm.weight");
-  t.add("gate_proj", matrix(l.feed_forward, c.hidden), "mlp.gate_proj.weight", "ffn_gate.weight");
-  t.add("up_proj", matrix(l.feed_forward, c.hidden), "mlp.up_proj.weight", "ffn_up.weight");
-  t.add("down_proj", matrix(c.hidden, l.feed_forward), "mlp.down_proj.weight", "ffn_down.weight");
-  if (c.experts != 0) experts_weights(t, c);
-  t.add("post_feedforward_norm", vector_of(c.hidden), "post_feedforward_layernorm.weight", "post_ffw_norm.weight");
-  if (c.per_layer_width != 0) {
-    t.add("per_layer_gate", matrix(c.per_layer_width, c.hidden), "per_layer_input_gate.weight", "inp_gate.weight");
-    t.add("per_layer_projection", matrix(c.hidden, c.per_layer_width), "per_layer_projection.weight", "proj.weight");
-    t.add("post_per_layer_norm", vector_of(c.hidden), "post_per_layer_input_norm.weight", "post_norm.weight");
-  }
-  if (c.scaled) t.add("layer_scalar", vector_of(1), "layer_scalar", "layer_output_scale.weight");
-}
 
 WeightTable weight_table_of(const Config& c) {
   WeightTable t;
@@ -108,7 +39,10 @@ WeightTable weight_table_of(const Config& c) {
     t.add("per_layer_norm", vector_of(c.per_layer_width), "per_layer_projection_norm.weight",
           "per_layer_proj_norm.weight");
   }
-  for (uint32_t i = 0; i < c.layers; ++i) layer_weights(t, c, layer_of(c, i));
+  for (uint32_t i = 0; i < c.layers; ++i) {
+    t.section(cat("layer.", i, "."), cat("layers.", i, "."), cat("blk.", i, "."));
+    layer_weights(t, c, layer_of(c, i));
+  }
   t.section("", "", "");
   t.add("final_norm", vector_of(c.hidden), "norm.weight", "output_norm.weight");
   if (c.tied) {  // a GGUF file has a tied head if it has no output.weight
@@ -126,15 +60,10 @@ WeightTable weight_table_of(const Config& c) {
 
 // --- program
 
-constexpr ActivationKind kActivation = ActivationKind::gelu_tanh;
-
-float square_root(uint32_t n) { return static_cast<float>(std::sqrt(static_cast<double>(n))); }
-float inverse_root(uint32_t n) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(n))); }
-
-class TextProgram {
+class TextProgram : Layers {
  public:
   TextProgram(Recorder& recorder, const Config& config, const BoundWeights& weights, const TextOptions& options)
-      : r_(recorder), c_(config), weights_(weights), options_(options) {}
+      : Layers(recorder, config), weights_(weights), options_(options) {}
 
   void record();
 
@@ -148,24 +77,18 @@ class TextProgram {
   Value layer(const Layer& l, Value x);
   Value attention_block(const Layer& l, const WeightScope& w, Value x);
   KeysValues keys_values(const Layer& l, const WeightScope& w, Value k, Value v);
-  Value feed_forward_block(const Layer& l, const WeightScope& w, Value x);
-  Value experts_of(const Layer& l, const WeightScope& w, Value x);
   Value per_layer_block(const Layer& l, const WeightScope& w, Value x);
+  void give_to_draft_model(Value hidden);
 
   WeightScope scope(const std::string& prefix) { return {r_, weights_, prefix}; }
-  RopeId rope_of(const Layer& l) const { return l.sliding ? sliding_rope_ : full_rope_; }
   Value embedding();
   Value input(const char* name) {
     return r_.input(name, {.extent = {Symbol::rows}, .width = 1, .element = Element::i32});
   }
   bool sees_ahead() const { return options_.media && c_.sees_ahead; }
-  void mark(Value value, const Layer& l, const char* what) { r_.name(value, cat("layer.", l.index, ".", what)); }
 
-  Recorder& r_;
-  const Config& c_;
   const BoundWeights& weights_;
   const TextOptions options_;
-  RopeId full_rope_ = kNone, sliding_rope_ = kNone;
   Value tokens_, wanted_;
   Value last_;                       // last position that a row sees in sliding layers; none: its own
   Value per_layer_;                  // [rows, layers, per_layer_width]
@@ -177,11 +100,7 @@ void TextProgram::record() {
   tokens_ = input("tokens");
   r_.placeholders({c_.soft_tokens, c_.padding});
   wanted_ = r_.input("wanted", {.extent = {Symbol::wanted}, .width = 1, .element = Element::i32});
-  full_rope_ =
-      r_.rope_table({.inverse_frequencies = yarn_frequencies(c_.rope_theta, c_.head_dim, c_.yarn, c_.rope_factors),
-                     .magnitude = static_cast<float>(yarn_magnitude(static_cast<double>(c_.yarn.factor)))});
-  sliding_rope_ =
-      r_.rope_table({.inverse_frequencies = inverse_frequencies(c_.sliding_rope_theta, c_.sliding_head_dim)});
+  declare_ropes(c_, {});
 
   Value x = embedding();
   if (c_.per_layer_width != 0) per_layer_ = per_layer_inputs(x);
@@ -201,10 +120,22 @@ void TextProgram::record() {
   x = rms_norm(x, w["final_norm"], c_.eps);
   r_.name(x, "final_norm");
   if (options_.all_named) x = gather(x, wanted_);
+  if (options_.hidden) give_to_draft_model(x);
   Value logits = linear(x, w.has("lm_head") ? w["lm_head"] : w["embed_tokens"]);
   if (c_.softcap > 0.0f) logits = softcap(logits, c_.softcap);
   r_.output(logits, "logits");
   r_.output(sample(logits), "sample");
+}
+
+// What the draft model reads: the row after the final norm, and the keys and values of the last layers that have some.
+void TextProgram::give_to_draft_model(Value hidden) {
+  r_.output(hidden, "hidden");
+  for (const bool sliding : {true, false}) {
+    const std::optional<Layer> last = last_owner(c_, sliding);
+    if (!last) continue;
+    r_.output(written_[last->index].k, shared_keys(sliding));
+    r_.output(written_[last->index].v, shared_values(sliding));
+  }
 }
 
 // The scaled embedding of each token; a tower's row in place of a token is not scaled.
@@ -250,17 +181,11 @@ Value TextProgram::attention_block(const Layer& l, const WeightScope& w, Value x
   } else {
     q = linear(h, w["q_proj"]);
   }
-  q = rope(rms_norm(heads(q, c_.heads), w["q_norm"], c_.eps), rope_of(l));
   const KeysValues& kv = written_[l.kv_layer];
-  const Value last = l.sliding ? last_ : Value{};
-  const Value a = flatten(attention(q, kv.state, {.scale = 1.0f, .window = l.window, .last = last}));
-  const Value projected = linear(a, w["o_proj"]);
-  mark(q, l, "q");
+  x = attend(l, w, x, q, kv.state, l.sliding ? last_ : Value{});
   mark(kv.k, l, "k");
   mark(kv.v, l, "v");
-  mark(a, l, "attn_out");
-  mark(projected, l, "attn_proj");
-  return add(x, rms_norm(projected, w["post_attention_norm"], c_.eps));
+  return x;
 }
 
 // The state of a layer: keys after norm and rope, and values after a norm without weight.
@@ -269,35 +194,6 @@ TextProgram::KeysValues TextProgram::keys_values(const Layer& l, const WeightSco
   v = rms_norm(heads(v, l.kv_heads), c_.eps);
   const State empty = r_.paged_state(cat("layer.", l.index, ".kv"), l.kv_heads, l.head_dim, l.head_dim, l.window);
   return {append(empty, k, v), k, v};
-}
-
-Value TextProgram::feed_forward_block(const Layer& l, const WeightScope& w, Value x) {
-  // Experts come first, because they may have to be fetched.
-  const Value chosen = c_.experts != 0 ? experts_of(l, w, x) : Value{};
-  const Value h = rms_norm(x, w["pre_feedforward_norm"], c_.eps);
-  Value y = gated_mlp(h, w["gate_proj"], w["up_proj"], w["down_proj"], kActivation);
-  mark(y, l, "mlp_out");
-  if (c_.experts != 0) {
-    const Value dense = rms_norm(y, w["post_feedforward_norm_1"], c_.eps);
-    y = add(dense, rms_norm(chosen, w["post_feedforward_norm_2"], c_.eps));
-  }
-  return add(x, rms_norm(y, w["post_feedforward_norm"], c_.eps));
-}
-
-// The router and the experts both read the residual stream, each through its own norm.
-Value TextProgram::experts_of(const Layer& l, const WeightScope& w, Value x) {
-  const Value scaled = scale(rms_norm(x, c_.eps), w["router_scale"], inverse_root(c_.hidden));
-  const Value logits = linear(scaled, w["router"]);
-  const Value h = rms_norm(x, w["pre_feedforward_norm_2"], c_.eps);
-  r_.begin_block(BlockKind::moe);
-  const Routed routed = route(logits, {.k = c_.experts_used, .per_expert_scale = w["per_expert_scale"]});
-  const Value y = experts(h, routed, w["experts.gate_proj"], w["experts.up_proj"], w["experts.down_proj"], kActivation);
-  r_.end_block();
-  mark(logits, l, "router_logits");
-  mark(routed.index, l, "topk_index");
-  mark(routed.weight, l, "topk_weights");
-  mark(y, l, "experts_out");
-  return y;
 }
 
 Value TextProgram::per_layer_block(const Layer& l, const WeightScope& w, Value x) {
@@ -348,6 +244,9 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
        .record = [config](Recorder& recorder, const BoundWeights& text, const BoundWeights&,
                           const TextOptions& options) { TextProgram(recorder, config, text, options).record(); }});
   for (FamilyProgram& tower : towers_of(checkpoint, names, config)) model.programs.push_back(std::move(tower));
+  model.read_draft_model = [config](const Checkpoint& assistant, const SourceNames& of_assistant) {
+    return read_assistant(assistant, of_assistant, config);
+  };
   return model;
 }
 
@@ -355,11 +254,12 @@ Result<FamilyModel> read(const Checkpoint& checkpoint, const SourceNames& names)
 
 const Family& family() {
   static const Family kFamily = {
-      .name = "gemma4",
+      .name = kArchitecture,
       .title = "Gemma 4",
       .model_types = {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"},
       .prefixes = {"model.language_model.", "language_model.model.", "language_model.", "model."},
-      .read = read};
+      .read = read,
+      .draft_models = {kAssistantArchitecture, "gemma4_assistant", "gemma4_unified_assistant"}};
   return kFamily;
 }
 

@@ -311,6 +311,14 @@ Status check(const ConfigReader& reader, const std::vector<ConfigField>& table, 
   if (c.experts != 0 && (c.experts_used == 0 || c.experts_used > c.experts))
     return refuse(&c.experts_used, "is ", c.experts_used, ": want 1 to ", c.experts);
   if (c.experts != 0 && c.expert_width == 0) return refuse(&c.expert_width, "is 0: want 1 to ", kMaxWidth);
+  return {};
+}
+
+// Each layer without keys of its own must find some before it.
+Status check_sharing(const ConfigReader& reader, const std::vector<ConfigField>& table, Config& c) {
+  const auto refuse = [&](ConfigField::Target target, const auto&... text) {
+    return reader.complain(table, target, cat(text...));
+  };
   if (c.shared_kv_layers >= c.layers)
     return refuse(&c.shared_kv_layers, "is ", c.shared_kv_layers, ": want less than the ", c.layers, " layers");
   for (uint32_t i = 0; i < c.layers; ++i)
@@ -335,18 +343,26 @@ Layer layer_of(const Config& c, uint32_t index) {
   layer.owns_kv = index < owners;
   layer.kv_layer = index;
   if (layer.owns_kv) return layer;
-  layer.kv_layer = c.layers;  // no such layer; check() refuses it
+  layer.kv_layer = c.layers;  // no such layer; check_sharing() refuses it
   for (uint32_t i = 0; i < owners; ++i)
     if (c.sliding[i] == c.sliding[index]) layer.kv_layer = i;
   return layer;
 }
 
-Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names) {
+std::optional<Layer> last_owner(const Config& c, bool sliding) {
+  for (uint32_t i = c.layers - c.shared_kv_layers; i-- > 0;)
+    if ((c.sliding[i] != 0) == sliding) return layer_of(c, i);
+  return std::nullopt;
+}
+
+namespace {
+
+Result<Config> read(const Checkpoint& checkpoint, const SourceNames& names, const char* architecture, bool drafts) {
   Config config;
   Spelling spelling;
   const bool gguf = checkpoint.dialect() == Dialect::gguf;
   const std::vector<ConfigField> table = fields(config, spelling, gguf ? Use::read_gguf : Use::read_hugging_face);
-  TRY(const ConfigReader reader, ConfigReader::open(checkpoint, "gemma4"));
+  TRY(const ConfigReader reader, ConfigReader::open(checkpoint, architecture));
   TRY_STATUS(check_words(reader));
   TRY_STATUS(reader.read(table, config.layers));
   if (gguf) {
@@ -362,14 +378,28 @@ Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& name
   }
   TRY_STATUS(check_embeddings(reader, table, config, names));
   TRY_STATUS(check(reader, table, config));
+  if (drafts)
+    config.shared_kv_layers = config.layers;
+  else
+    TRY_STATUS(check_sharing(reader, table, config));
   return config;
+}
+
+}  // namespace
+
+Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names) {
+  return read(checkpoint, names, kArchitecture, /*drafts=*/false);
+}
+
+Result<Config> read_assistant_config(const Checkpoint& checkpoint, const SourceNames& names) {
+  return read(checkpoint, names, kAssistantArchitecture, /*drafts=*/true);
 }
 
 std::vector<GgufMetadata::Entry> gguf_config(Config config) {
   Spelling spelling;
-  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(config, spelling, Use::write_gguf), "gemma4");
+  std::vector<GgufMetadata::Entry> keys = gguf_keys(fields(config, spelling, Use::write_gguf), kArchitecture);
   const auto magnitude = static_cast<float>(yarn_magnitude(static_cast<double>(config.yarn.factor)));
-  std::ranges::move(yarn_keys(config.yarn, magnitude, "gemma4"), std::back_inserter(keys));
+  std::ranges::move(yarn_keys(config.yarn, magnitude, kArchitecture), std::back_inserter(keys));
   return keys;
 }
 

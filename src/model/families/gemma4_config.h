@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -11,6 +12,10 @@
 #include "model/weight_table.h"
 
 namespace sluice::gemma4 {
+
+// What GGUF calls the model and the one that drafts for it: general.architecture and the prefix of keys.
+inline constexpr const char* kArchitecture = "gemma4";
+inline constexpr const char* kAssistantArchitecture = "gemma4-assistant";
 
 struct Config {
   uint32_t vocabulary = 0, layers = 0, context = 0, hidden = 0, heads = 0, window = 0;
@@ -46,8 +51,12 @@ struct Layer {
   bool value_is_key = false;  // values are the keys before norm and rope
 };
 Layer layer_of(const Config& config, uint32_t index);
+// The last layer of a kind that has keys and values of its own; none if no layer of that kind has.
+std::optional<Layer> last_owner(const Config& config, bool sliding);
 
 Result<Config> read_config(const Checkpoint& checkpoint, const SourceNames& names);
+// Of the model that drafts for a Gemma 4 (gemma4_assistant.h). All its layers share keys that it has not.
+Result<Config> read_assistant_config(const Checkpoint& checkpoint, const SourceNames& names);
 std::vector<GgufMetadata::Entry> gguf_config(Config config);
 
 }  // namespace sluice::gemma4

@@ -136,12 +136,12 @@ class OllamaStore : public Stores {
 TEST_F(OllamaStore, AModelWithAllItsLayers) {
   const std::string config = R"({"model_format":"gguf","model_family":"gemma4","model_families":["gemma4","clip"],)"
                              R"("model_type":"5.1B","file_type":"Q4_K_M"})";
-  add_manifest(kTiny,
-               manifest_json({add_layer("model", tiny_gguf()), add_layer("projector", "towers"),
-                              add_layer("adapter", "first"), add_layer("adapter", "second"),
-                              add_layer("template", "{{ .Prompt }}"), add_layer("system", "Be brief."),
-                              add_layer("params", R"({"temperature":0.5,"stop":["x"]})"), add_layer("license", "free")},
-                             add_blob(kConfig, config)));
+  add_manifest(
+      kTiny, manifest_json({add_layer("model", tiny_gguf()), add_layer("projector", "towers"),
+                            add_layer("draft", "drafts"), add_layer("adapter", "first"), add_layer("adapter", "second"),
+                            add_layer("template", "{{ .Prompt }}"), add_layer("system", "Be brief."),
+                            add_layer("params", R"({"temperature":0.5,"stop":["x"]})"), add_layer("license", "free")},
+                           add_blob(kConfig, config)));
   const auto files = open("tiny");
   ASSERT_TRUE(files.ok()) << files.error().text;
   EXPECT_EQ(files->name, "tiny:latest");
@@ -149,6 +149,7 @@ TEST_F(OllamaStore, AModelWithAllItsLayers) {
   EXPECT_EQ(files->path, blob_path(tiny_gguf()));
   EXPECT_TRUE(open_checkpoint(files->path).ok());
   EXPECT_EQ(files->projector, blob_path("towers"));
+  EXPECT_EQ(files->draft_head, blob_path("drafts"));
   EXPECT_THAT(files->adapters, ElementsAre(blob_path("first"), blob_path("second")));
   EXPECT_EQ(files->go_template, "{{ .Prompt }}");
   EXPECT_EQ(files->system, "Be brief.");

@@ -161,6 +161,11 @@ TEST_F(FindModel, FilesBesideAModelAreNoModels) {
   EXPECT_EQ(choose_draft_head("m-Q8_0.gguf", {"x.gguf", "mtp-m-BF16.gguf", "mtp-m-Q8_0.gguf"}), "mtp-m-Q8_0.gguf");
   EXPECT_EQ(choose_draft_head("m-Q4_0.gguf", {"x.gguf", "mtp-m-Q8_0.gguf", "mtp-m-BF16.gguf"}), "mtp-m-BF16.gguf");
   EXPECT_EQ(choose_draft_head("m-Q4_0.gguf", {"x.gguf"}), "");
+  // An assistant drafts for the model of its name.
+  const std::vector<std::string> both = {"a-it-assistant-F16.gguf", "b-it-assistant-F16.gguf", "a-it-Q8_0.gguf"};
+  EXPECT_EQ(choose_draft_head("a-it-Q8_0.gguf", both), "a-it-assistant-F16.gguf");
+  EXPECT_EQ(choose_draft_head("c-it-Q8_0.gguf", both), "");
+  EXPECT_EQ(choose_draft_head("my-assistant-Q8_0.gguf", {"my-assistant-Q8_0.gguf"}), "");
   EXPECT_EQ(refusal("org/repo/m.imatrix.gguf"),
             "org/repo: m.imatrix.gguf is an importance matrix: want the model that it lies beside");
   EXPECT_EQ(refusal("org/repo/m-it-assistant-Q8_0.gguf"),

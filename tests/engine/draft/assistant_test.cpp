@@ -1,0 +1,159 @@
+// A draft model of its own (Gemma 4's assistant), which reads the text model's keys: it changes no answer.
+#include "base/files/file.h"
+#include "base/json.h"
+#include "engine/draft/drafts.h"
+#include "engine/engine_impl.h"
+#include "engine/plan/memory_plan.h"
+#include "tests/engine/real_engine.h"
+
+namespace sluice {
+namespace {
+
+class AssistantEngines {
+ public:
+  AssistantEngines() : model_(unwrap(with_draft_head(real_model("gemma4_dense"), kAssistant))) {}
+
+  std::unique_ptr<Engine> engine(DraftKind kind, uint32_t sequences, Arithmetic arithmetic = Arithmetic::fast) {
+    EngineOptions how = options(kind, sequences);
+    how.arithmetic = arithmetic;
+    return unwrap(Engine::create(model_, *machine_.device, budget_, how));
+  }
+  static EngineOptions options(DraftKind kind, uint32_t sequences) {
+    EngineOptions options;
+    options.arithmetic = Arithmetic::fast;
+    options.context = 512;
+    options.prompt_chunk = 64;
+    options.sequences = sequences;
+    options.draft = {.kind = kind, .tokens = 4, .always = true};
+    return options;
+  }
+
+  const Model& model() const { return model_; }
+  Device& device() { return *machine_.device; }
+  Budget& budget() { return budget_; }
+
+ private:
+  const std::string kAssistant = cat(SLUICE_TEST_DATA, "/gemma4_assistant");
+
+  RealDevice machine_{"cpu", 1};
+  Budget budget_;
+  Model model_;
+};
+
+Request request(size_t tokens, int32_t seed, uint32_t max_tokens) {
+  Request request;
+  for (size_t i = 0; i < tokens; ++i)
+    request.prompt.push_back(static_cast<int32_t>((i * i + 5 * i + static_cast<size_t>(seed) * 17) % 768));
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = seed % 2 == 0 ? 0.0f : 0.7f;
+  request.sampling.seed = static_cast<uint64_t>(seed);
+  request.sampling.candidates = kCandidates;
+  return request;
+}
+
+Progress answer(Engine& engine, const Request& request) {
+  const RequestId id = unwrap(engine.submit(request));
+  run_until_idle(engine);
+  return unwrap(engine.collect(id));
+}
+
+// 1 s. Prompts of several chunks, beyond the window, side by side.
+TEST(AssistantEngine, ChangesNoAnswer) {
+  AssistantEngines engines;
+  const std::unique_ptr<Engine> plain = engines.engine(DraftKind::none, 1);
+  const std::unique_ptr<Engine> drafting = engines.engine(DraftKind::mtp, 3);
+  std::vector<RequestId> ids;
+  std::vector<Request> asked;
+  for (int32_t i = 0; i < 5; ++i) {
+    asked.push_back(request(3 + 75 * static_cast<size_t>(i), i, 120));
+    ids.push_back(unwrap(drafting->submit(asked.back())));
+  }
+  run_until_idle(*drafting);
+  for (size_t i = 0; i < ids.size(); ++i)
+    EXPECT_TRUE(same_bits(unwrap(drafting->collect(ids[i])), answer(*plain, asked[i]))) << i;
+  const EngineStats stats = drafting->stats();
+  EXPECT_GT(stats.drafted, 400u);
+}
+
+// 0.5 s. The engine feeds the assistant chunk by chunk; it then guesses what transformers' does.
+TEST(AssistantEngine, GuessesTheGoldensTokens) {
+  AssistantEngines engines;
+  const Json golden =
+      unwrap(parse_json(unwrap(read_file(cat(SLUICE_TEST_DATA, "/gemma4_assistant/golden.json"), 1 << 20)), "golden"));
+  for (const Json& one : golden.find("cases")->as_array()) {
+    const std::unique_ptr<Engine> engine = engines.engine(DraftKind::mtp, 1, Arithmetic::exact);
+    const auto& drafts = static_cast<const Drafts&>(static_cast<const EngineImpl&>(*engine).continuation());
+    Request asked;
+    asked.max_tokens = 8;
+    for (const Json& token : one.find("input_ids")->as_array())
+      asked.prompt.push_back(static_cast<int32_t>(token.as_integer()));
+    asked.sampling.temperature = 0;
+    asked.keep_sequence = true;
+    const size_t known = asked.prompt.size() + 1;
+    const RequestId id = unwrap(engine->submit(std::move(asked)));
+    std::vector<int32_t> guesses, wanted;
+    for (const Json& token : one.find("draft_tokens")->as_array())
+      wanted.push_back(static_cast<int32_t>(token.as_integer()));
+    Progress progress;
+    while (guesses.size() < wanted.size()) {
+      ASSERT_NE(engine->step(), StepState::idle) << one.find("name")->as_string();
+      const Progress more = unwrap(engine->collect(id));
+      if (!more.tokens.empty() && progress.tokens.empty()) progress = more;
+      if (!progress.tokens.empty()) guesses = drafts.head()->draft(progress.sequence, known);
+    }
+    EXPECT_EQ(progress.tokens[0].token, one.find("first_token")->as_integer());
+    EXPECT_EQ(guesses, wanted) << one.find("name")->as_string();
+  }
+}
+
+// 1 s. Forked, truncated, gone on from a snapshot: the head begins anew where it was not given the text.
+TEST(AssistantEngine, ContinuesWithItsSequence) {
+  AssistantEngines engines;
+  const std::unique_ptr<Engine> plain = engines.engine(DraftKind::none, 2);
+  const std::unique_ptr<Engine> drafting = engines.engine(DraftKind::mtp, 2);
+  std::vector<Progress> seen[2];
+  for (const auto& [engine, turns] : {std::pair(plain.get(), &seen[0]), {drafting.get(), &seen[1]}}) {
+    Request turn = request(170, 4, 40);
+    turn.keep_sequence = true;
+    turns->push_back(answer(*engine, turn));
+    turn.sequence = turns->back().sequence;
+    turn.prompt = {5, 6, 300};
+    const SequenceId fork = unwrap(engine->fork(turn.sequence));
+    turns->push_back(answer(*engine, turn));
+    turn.sequence = fork;
+    turns->push_back(answer(*engine, turn));
+    ASSERT_TRUE(engine->truncate(fork, 90));
+    turns->push_back(answer(*engine, turn));
+    turns->push_back(answer(*engine, request(250, 4, 30)));
+  }
+  for (size_t i = 0; i < seen[0].size(); ++i) EXPECT_TRUE(same_bits(seen[0][i], seen[1][i])) << i;
+}
+
+TEST(AssistantEngine, IsCountedByThePlan) {
+  AssistantEngines engines;
+  const EngineOptions how = AssistantEngines::options(DraftKind::mtp, 2);
+  const MemoryPlan plan = unwrap(
+      plan_memory(engines.model(), weight_files(engines.model()), engines.device(), engines.budget(), UINT64_MAX, how));
+  uint64_t planned = plan.experts.bytes, planned_staging = 0, held = 0, held_staging = 0;
+  for (const MemoryLine& line : plan.lines)
+    (line.purpose == Purpose::staging ? planned_staging : planned) += line.bytes;
+  const std::unique_ptr<Engine> engine = engines.engine(DraftKind::mtp, 2);
+  for (const BudgetLine& line : engines.budget().lines())
+    (line.purpose == Purpose::staging ? held_staging : held) += line.bytes;
+  EXPECT_EQ(planned, held);
+  EXPECT_GE(planned_staging, held_staging);
+}
+
+TEST(AssistantEngine, WithoutOneTheModelDoesNotDraft) {
+  RealDevice machine("cpu", 1);
+  Budget budget;
+  const auto made =
+      Engine::create(real_model("gemma4_dense"), *machine.device, budget, AssistantEngines::options(DraftKind::mtp, 1));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().text, cat(SLUICE_TEST_DATA,
+                                   "/gemma4_dense: no draft model was given: want one beside it or as "
+                                   "--draft-model to draft by mtp"));
+}
+
+}  // namespace
+}  // namespace sluice
