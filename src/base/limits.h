@@ -25,6 +25,7 @@ inline constexpr uint64_t kMaxTrainingBytes = uint64_t{1} << 32;  // of a file o
 // Models
 inline constexpr uint32_t kMaxLayers = 512;
 inline constexpr uint32_t kMaxExperts = 1024;
+inline constexpr uint32_t kMaxClusters = 4096;  // of a vocabulary: clustered_logits
 inline constexpr uint32_t kMaxVocabulary = 1u << 24;
 inline constexpr uint32_t kMaxWidth = 1u << 20;         // of the residual stream and of a feed-forward layer
 inline constexpr uint32_t kMaxHeads = 1u << 12;         // of a layer

@@ -83,6 +83,11 @@ class Coster {
   void add(const Scatter& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
   void add(const Pool& op) { cost_.flops = (op.shares == kNone ? 1 : 2) * elements(op.x); }
   void add(const Slice& op) { cost_.value_bytes = 2 * value_bytes(op.out); }
+  void add(const ClusteredLogits& op) {
+    const uint64_t products = rows(op.out) * op.k * shape(op.order).columns;
+    cost_.flops = 2 * products * shape(op.table).columns + elements(op.scores);
+    cost_.weight_bytes = products * row_bytes(facts_.formats[op.table], shape(op.table).columns);
+  }
   void add(const Sample& op) { cost_.flops = 2 * elements(op.logits); }
 
   void add(const LinearTransposed& op) { cost_.flops = rows(op.out) * product(op.weight); }

@@ -11,6 +11,7 @@
 #include "graph/ops/backward_products.h"
 #include "graph/ops/backward_rows.h"
 #include "graph/ops/backward_sequences.h"
+#include "graph/ops/clustered.h"
 #include "graph/ops/elementwise.h"
 #include "graph/ops/embed.h"
 #include "graph/ops/experts.h"
@@ -53,6 +54,7 @@ namespace sluice {
   X(Scatter, with)                     \
   X(Pool, with)                        \
   X(Slice, with)                       \
+  X(ClusteredLogits, with)             \
   X(Sample, with)
 #define SLUICE_EACH_TRAINING_OP(X, with) \
   X(LinearTransposed, with)              \

@@ -500,6 +500,12 @@ Value slice(Value x, uint32_t first_head, uint32_t heads, uint32_t stride) {
   return record_with_result(x, Slice{.x = x.id, .first_head = first_head, .heads = heads, .stride = stride});
 }
 
+Value clustered_logits(Value x, Value scores, Weight table, Weight order, uint32_t k) {
+  check_same(x, scores);
+  return record_with_result(
+      x, ClusteredLogits{.x = x.id, .scores = scores.id, .table = table.id, .order = order.id, .k = k});
+}
+
 Value sample(Value logits) { return record_with_result(logits, Sample{.logits = logits.id}); }
 
 Value heads(Value x, uint32_t count) {

@@ -157,6 +157,8 @@ Value scatter(Value x, Value index, Value rows);
 Value pool(Value x, float factor);
 Value pool(Value x, Value shares, float factor = 1.0f);
 Value slice(Value x, uint32_t first_head, uint32_t heads, uint32_t stride = 1);
+// Logits of the tokens in the `k` clusters with the best scores.
+Value clustered_logits(Value x, Value scores, Weight table, Weight order, uint32_t k);
 Value sample(Value logits);
 
 // Views: no op, no copy.

@@ -287,6 +287,7 @@ Status Model::Data::add_draft_model(Checkpoint opened) {
   TRY(BoundWeights own, bind_weights(draft_program->weights, *drafter, names));
   PlacedProgram& placed = programs.emplace_back(
       PlacedProgram{.program = draft_program.get(), .own = std::move(own), .joined = {}, .problem = {}});
+  if (draft_program->make_weights) draft_program->make_weights(placed.own);
   placed.joined = std::make_unique<DraftWeights>(programs.front().own, placed.own);
   return {};
 }

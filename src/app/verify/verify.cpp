@@ -139,7 +139,7 @@ class Verifier {
 
   Result<CaseReport> run_draft_case(const GoldenCase& golden_case) {
     const uint32_t vocabulary = model_.facts().vocabulary;
-    TRY(const DraftRun ours, run_drafts(model_, *machine_.device, machine_.budget, arithmetic_, golden_case));
+    TRY(DraftRun ours, run_drafts(model_, *machine_.device, machine_.budget, arithmetic_, golden_case));
     TRY(const Judgement golden, judge_by_golden(golden_, golden_case, vocabulary));
     TRY(Trace judge, golden_values(golden_, golden_case));
     std::optional<Judgement> reference;
@@ -148,6 +148,8 @@ class Verifier {
       judge = std::exchange(run.values, {});
       reference = judge_by(std::move(run), vocabulary);
     }
+    if (arithmetic_ == Arithmetic::fast)
+      leave_out_other_clusters(ours.guesses.rows, reference ? reference->rows : golden.rows, vocabulary);
     CaseReport report =
         report_case(golden_case, ours.guesses, golden, reference ? &*reference : nullptr, vocabulary, bars_);
     // The head's first layer has the errors of all layers of the text before it.

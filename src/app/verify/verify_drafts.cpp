@@ -41,6 +41,29 @@ Result<DraftRun> run_drafts(const Model& model, Device& device, Budget& budget, 
   return run;
 }
 
+namespace {
+
+// Which tokens a head looked at: all but those with the row's smallest logit, if half of the row has it.
+std::vector<bool> looked_at(std::span<const float> row) {
+  const float least = *std::ranges::min_element(row);
+  const bool of_clusters = 2 * static_cast<size_t>(std::ranges::count(row, least)) >= row.size();
+  std::vector<bool> tokens;
+  for (const float logit : row) tokens.push_back(!of_clusters || logit > least);
+  return tokens;
+}
+
+}  // namespace
+
+void leave_out_other_clusters(std::vector<float>& ours, std::span<const float> judge, size_t vocabulary) {
+  for (size_t begin = 0; begin + vocabulary <= std::min(ours.size(), judge.size()); begin += vocabulary) {
+    const std::span row = std::span(ours).subspan(begin, vocabulary);
+    const std::vector<bool> of_row = looked_at(row), of_judge = looked_at(judge.subspan(begin, vocabulary));
+    if (of_row == of_judge) continue;
+    for (size_t token = 0; token < vocabulary; ++token)
+      if (!of_row[token] || !of_judge[token]) row[token] = judge[begin + token];
+  }
+}
+
 Judgement judge_by(DraftRun run, uint32_t vocabulary) {
   Judgement judgement{
       .rows = std::move(run.guesses.rows), .greedy = run.guesses.greedy, .margins = {}, .perplexity = {}};

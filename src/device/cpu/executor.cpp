@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "device/embedding_adapter.h"
 
@@ -276,6 +277,57 @@ const float* Executor::biased_scores(const Route& op, const float* logits, float
   if (const float* bias = memory_.factors(op.bias); bias != nullptr)
     kernels_.add(scores, bias, scores, columns(op.logits));
   return scores;
+}
+
+namespace {
+
+// The columns of the `k` largest scores; of equal ones the first.
+void choose_clusters(const float* scores, uint64_t count, std::span<uint32_t> chosen) {
+  const auto is_before = [&](uint64_t a, uint64_t b) {
+    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+  };
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    uint64_t best = count;
+    for (uint64_t c = 0; c < count; ++c) {
+      const bool is_taken = i > 0 && !is_before(chosen[i - 1], c);
+      if (!is_taken && (best == count || is_before(c, best))) best = c;
+    }
+    chosen[i] = static_cast<uint32_t>(best < count ? best : i);  // NaNs: any
+  }
+}
+
+}  // namespace
+
+// Logits of chosen tokens are written in place of a mark; the tokens that still have it then get the rest.
+void Executor::run(const ClusteredLogits& op) {
+  constexpr float kMark = -std::numeric_limits<float>::infinity();
+  const uint64_t width = columns(op.x), tokens = columns(op.out), of_cluster = memory_.weight(op.order).shape.columns;
+  const float* const order = memory_.factors(op.order);
+  const std::span chosen(reinterpret_cast<uint32_t*>(memory_.thread(0) + width), op.k);
+  const auto token_at = [&](uint64_t i) {
+    const auto token = static_cast<uint64_t>(order[chosen[i / of_cluster] * of_cluster + i % of_cluster] + 0.5f);
+    CHECK(token < tokens);
+    return token;
+  };
+  for (uint64_t row = 0; row < rows(op.out); ++row) {
+    float* const out = result(op.out, row);
+    choose_clusters(reals(op.scores, row), columns(op.scores), chosen);
+    share_out(pool_, tokens, 1, [&](const Share& share) { std::fill(out + share.first, out + share.last, kMark); });
+    share_out(pool_, op.k * of_cluster, 4 * width, [&](const Share& share) {
+      float* const decoded = memory_.thread(share.thread);
+      for (uint64_t i = share.first; i < share.last; ++i) {
+        const uint64_t token = token_at(i);
+        memory_.decode(op.table, 0, static_cast<uint32_t>(token), decoded, 1.0f);
+        out[token] = kernels_.dot(decoded, reals(op.x, row), width);
+      }
+    });
+    float least = std::numeric_limits<float>::infinity();
+    for (uint64_t i = 0; i < op.k * of_cluster; ++i) least = std::min(least, out[token_at(i)]);
+    share_out(pool_, tokens, 1, [&](const Share& share) {
+      for (uint64_t token = share.first; token < share.last; ++token)
+        if (out[token] == kMark) out[token] = least - 1;
+    });
+  }
 }
 
 void Executor::run(const Gather& op) {

@@ -153,6 +153,7 @@ void CpuPlan::find_factors() {
     if (const auto* add = std::get_if<AddBias>(&op)) mark(add->bias);
     if (const auto* scale = std::get_if<Scale>(&op)) mark(scale->weight);
     if (const auto* attention = std::get_if<Attention>(&op)) mark(attention->relative);
+    if (const auto* clustered = std::get_if<ClusteredLogits>(&op)) mark(clustered->order);
     if (const auto* clamp = std::get_if<Clamp>(&op)) {
       mark(clamp->low);
       mark(clamp->high);
@@ -271,6 +272,8 @@ void CpuPlan::size_scratch() {
   for (const Op& op : program().ops) {
     if (const auto* linear = std::get_if<Linear>(&op)) size_product(maximum_rows(linear->x), linear->weight);
     if (const auto* experts = std::get_if<Experts>(&op)) size_experts(*experts);
+    if (const auto* clustered = std::get_if<ClusteredLogits>(&op))
+      size_thread(shape(clustered->table).columns + clustered->k);
     if (const auto* route = std::get_if<Route>(&op))
       size_thread(route_scratch(*route, program().values[route->logits].type.columns()));
     if (const auto* expand = std::get_if<Expand>(&op))

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numeric>
 
 #include "device/reference/delta_rule.h"
 #include "format/format.h"
@@ -638,6 +640,30 @@ void Interpreter<Real>::run(const Experts& op) {
   std::fill_n(reals(op.out, 0), rows(op.out) * tables_.columns(op.out), Real(0));
   for (uint32_t expert = 0; expert < weights_[op.gate].shape.experts; ++expert)
     if (const std::vector<Chosen> chosen = rows_of_expert(op, expert); !chosen.empty()) add_expert(op, expert, chosen);
+}
+
+template <class Real>
+void Interpreter<Real>::run(const ClusteredLogits& op) {
+  const uint64_t clusters = tables_.columns(op.scores), tokens = tables_.columns(op.out);
+  for (uint64_t r = 0; r < rows(op.out); ++r) {
+    const Real* const scores = reals(op.scores, r);
+    std::vector<uint64_t> best(clusters);
+    std::iota(best.begin(), best.end(), uint64_t{0});
+    std::ranges::sort(
+        best, [&](uint64_t a, uint64_t b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
+    std::vector<bool> is_chosen(tokens);
+    Real least = std::numeric_limits<Real>::infinity();
+    for (uint32_t j = 0; j < op.k; ++j) {
+      for (const float number : weight_row(op.order, best[j])) {
+        const auto token = static_cast<uint64_t>(std::lround(number));
+        CHECK(token < tokens);
+        is_chosen[token] = true;
+        least = std::min(least, reals(op.out, r)[token] = dot(weight_row(op.table, token), reals(op.x, r)));
+      }
+    }
+    for (uint64_t token = 0; token < tokens; ++token)
+      if (!is_chosen[token]) reals(op.out, r)[token] = least - 1;
+  }
 }
 
 template <class Real>

@@ -29,10 +29,12 @@ WeightUses weight_uses(const Program& program) {
                          std::holds_alternative<Experts>(op) || std::holds_alternative<Attention>(op) ||
                          std::holds_alternative<Expand>(op) || std::holds_alternative<LinearTransposed>(op) ||
                          std::holds_alternative<ExpertLinear>(op) ||
-                         std::holds_alternative<ExpertLinearTransposed>(op) || std::holds_alternative<CrossEntropy>(op);
+                         std::holds_alternative<ExpertLinearTransposed>(op) ||
+                         std::holds_alternative<CrossEntropy>(op) || std::holds_alternative<ClusteredLogits>(op);
     const auto* attention = std::get_if<Attention>(&op);
-    const WeightId added = attention == nullptr ? kNone : attention->relative;
-    for_each_weight(op, [&](WeightId id) { (product && id != added ? uses.matrix : uses.factor)[id] = true; });
+    const auto* clustered = std::get_if<ClusteredLogits>(&op);
+    const WeightId apart = attention != nullptr ? attention->relative : clustered != nullptr ? clustered->order : kNone;
+    for_each_weight(op, [&](WeightId id) { (product && id != apart ? uses.matrix : uses.factor)[id] = true; });
   }
   return uses;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,7 +14,14 @@
 namespace sluice::gemma4 {
 namespace {
 
-WeightTable weight_table_of(const Config& c, const Config& text) {
+// Where the head looks at a few clusters of tokens alone.
+struct Clusters {
+  uint32_t count = 0;        // 0: it computes the logits of all tokens
+  uint32_t looked_at = 0;    // with the best scores
+  std::vector<float> order;  // the tokens of the first cluster, then those of the next; f32 holds them exactly
+};
+
+WeightTable weight_table_of(const Config& c, const Config& text, const Clusters& clusters) {
   WeightTable t;
   t.section("draft.", "", "nextn.");
   t.add("fc", matrix(c.hidden, 2 * text.hidden), "pre_projection.weight", "pre_projection.weight");
@@ -20,6 +29,9 @@ WeightTable weight_table_of(const Config& c, const Config& text) {
   t.section("draft.", "", "");
   t.add("embed_tokens", matrix(c.vocabulary, c.hidden), "embed_tokens.weight", "token_embd.weight");
   t.add("final_norm", vector_of(c.hidden), "norm.weight", "output_norm.weight");
+  if (clusters.count != 0)
+    t.add("centroids", matrix(clusters.count, c.hidden), "masked_embedding.centroids.weight",
+          "masked_embd_centroids.weight");
   for (uint32_t i = 0; i < c.layers; ++i) {
     t.section(cat("draft.layer.", i, "."), cat("layers.", i, "."), cat("blk.", i, "."));
     layer_weights(t, c, layer_of(c, i));
@@ -29,14 +41,16 @@ WeightTable weight_table_of(const Config& c, const Config& text) {
 
 class AssistantProgram : Layers {
  public:
-  AssistantProgram(Recorder& recorder, const Config& config, const Config& text, const BoundWeights& weights)
-      : Layers(recorder, config), text_(text), weights_(weights) {}
+  AssistantProgram(Recorder& recorder, const Config& config, const Config& text, const Clusters& clusters,
+                   const BoundWeights& weights)
+      : Layers(recorder, config), text_(text), clusters_(clusters), weights_(weights) {}
 
   void record(const WeightScope& text);
 
  private:
   State keys_values(const Layer& l);
   Value layer(const Layer& l, State keys_values, Value x);
+  Value logits_of(Value x);
 
   WeightScope scope(const std::string& prefix) { return {r_, weights_, prefix}; }
   Value integers(const char* name, Symbol rows) {
@@ -44,6 +58,7 @@ class AssistantProgram : Layers {
   }
 
   const Config& text_;
+  const Clusters& clusters_;
   const BoundWeights& weights_;
 };
 
@@ -72,9 +87,16 @@ void AssistantProgram::record(const WeightScope& text) {
   x = rms_norm(x, w["final_norm"], c_.eps);
   r_.name(x, cat("layer.", c_.layers));  // as transformers has it: the last one after the norm
   r_.output(linear(x, w["post_projection"]), "hidden");
-  const Value logits = linear(x, w["embed_tokens"]);
+  const Value logits = logits_of(x);
   r_.output(logits, "logits");
   r_.output(sample(logits), "sample");
+}
+
+Value AssistantProgram::logits_of(Value x) {
+  const WeightScope w = scope("draft.");
+  if (clusters_.count == 0) return linear(x, w["embed_tokens"]);
+  const Value scores = linear(x, w["centroids"]);
+  return clustered_logits(x, scores, w["embed_tokens"], w["token_order"], clusters_.looked_at);
 }
 
 // The text model's, of the rows that stood.
@@ -146,21 +168,67 @@ Status check_fits(const Checkpoint& checkpoint, const Config& c, const Config& t
   return {};
 }
 
+// Hugging Face only: llama.cpp's files have no clusters.
+Result<Clusters> read_clusters(const Checkpoint& checkpoint, const SourceNames& names, const Config& c) {
+  Clusters clusters;
+  if (checkpoint.dialect() == Dialect::gguf) return clusters;
+  const Json& config = *checkpoint.document("config.json");
+  const Json* ordered = config.find("use_ordered_embeddings");
+  if (ordered == nullptr || !ordered->is_bool() || !ordered->as_bool()) return clusters;
+  const auto number = [&](const char* name, uint32_t most) -> Result<uint32_t> {
+    const Json* value = config.find(name);
+    if (value != nullptr && value->is_integer() && value->as_integer() >= 1 && value->as_integer() <= most)
+      return static_cast<uint32_t>(value->as_integer());
+    return error(ErrorKind::invalid, join_path(checkpoint.path(), "config.json"), ": ", name, " is ",
+                 value == nullptr ? "missing" : printable(write_json(*value)), ": want 1 to ", most);
+  };
+  TRY(clusters.count, number("num_centroids", std::min(kMaxClusters, c.vocabulary)));
+  TRY(clusters.looked_at, number("centroid_intermediate_top_k", clusters.count));
+  constexpr const char* kOrder = "masked_embedding.token_ordering";
+  const StoredTensor* stored = names.find(kOrder);
+  const std::vector<int64_t> want = {c.vocabulary};
+  if (stored == nullptr || stored->format != Format::i64 || stored->shape != want || c.vocabulary % clusters.count != 0)
+    return error(ErrorKind::invalid, checkpoint.path(), ": ", kOrder, " is ",
+                 stored == nullptr ? "missing" : cat(format_name(stored->format), ' ', format_shape(stored->shape)),
+                 ": want i64 ", format_shape(want), " in ", clusters.count, " equal clusters");
+  std::vector<std::byte> room;
+  const std::byte* const bytes = stored->bytes.data().read(stored->bytes.size(), room);
+  for (uint32_t i = 0; i < c.vocabulary; ++i) {
+    int64_t token = 0;
+    std::memcpy(&token, bytes + i * sizeof token, sizeof token);
+    if (token < 0 || token >= c.vocabulary)
+      return error(ErrorKind::invalid, checkpoint.path(), ": ", kOrder, "[", i, "] is ", token, ": want tokens below ",
+                   c.vocabulary);
+    clusters.order.push_back(static_cast<float>(token));
+  }
+  return clusters;
+}
+
 }  // namespace
 
 Result<FamilyProgram> read_assistant(const Checkpoint& checkpoint, const SourceNames& names, const Config& text) {
   TRY_STATUS(check_architecture(checkpoint));
   TRY(Config config, read_assistant_config(checkpoint, names));
   TRY_STATUS(check_fits(checkpoint, config, text));
+  TRY(Clusters read, read_clusters(checkpoint, names, config));
+  const auto clusters = std::make_shared<const Clusters>(std::move(read));
   // The query stands behind the last key, so a sliding layer sees one key more: transformers masks by the distance
   // from the last key, up to the window and with it.
   ++config.window;
-  return FamilyProgram{.kind = ProgramKind::draft_head,
-                       .weights = weight_table_of(config, text),
-                       .record = [config, text](Recorder& recorder, const BoundWeights& of_text,
-                                                const BoundWeights& own, const TextOptions&) {
-                         AssistantProgram(recorder, config, text, own).record(WeightScope(recorder, of_text, ""));
-                       }};
+  return FamilyProgram{
+      .kind = ProgramKind::draft_head,
+      .weights = weight_table_of(config, text, *clusters),
+      .record =
+          [config, text, clusters](Recorder& recorder, const BoundWeights& of_text, const BoundWeights& own,
+                                   const TextOptions&) {
+            AssistantProgram(recorder, config, text, *clusters, own).record(WeightScope(recorder, of_text, ""));
+          },
+      .make_weights =
+          [clusters, config](BoundWeights& own) {
+            if (clusters->count == 0) return;
+            own.add_made("draft.token_order", matrix(clusters->count, config.vocabulary / clusters->count),
+                         [clusters] { return clusters->order; });
+          }};
 }
 
 }  // namespace sluice::gemma4

@@ -134,15 +134,18 @@ TEST(Goldens, MlxDirectoryOfLatentAttentionFromFormatsThatKeepItAtEveryLevel) {
   expect_holds_from_every_format(model, model + "/golden.json", kMlx, kMlx, kFormatsOfMlx);
 }
 
-// 1 s. Guesses of an assistant; behind a quantised model they are judged by the reference device.
+// 4 s. Guesses of assistants with a whole head and with clusters; behind a quantised model they are judged by the
+// reference device.
 TEST(Goldens, DraftsOfAnAssistantAtEveryLevel) {
-  const std::string assistant = kData + "/gemma4_assistant", golden = assistant + "/golden.json";
-  const std::vector<std::string> options = {"--draft-model", assistant};
-  expect_holds_at_every_level(kData + "/gemma4_dense", golden, options, {6, 0});
   const TemporaryFolder folder;
   const std::string file = folder.path("q8_0.gguf");
   ASSERT_EQ(run_sluice({"convert", kData + "/gemma4_dense", file, "--to", "q8_0"}).status, 0);
-  expect_holds(file, golden, options, {6, 0});
+  for (const char* name : {"/gemma4_assistant", "/gemma4_assistant_ordered"}) {
+    const std::string assistant = kData + name, golden = assistant + "/golden.json";
+    const std::vector<std::string> options = {"--draft-model", assistant};
+    expect_holds_at_every_level(kData + "/gemma4_dense", golden, options, {6, 0});
+    expect_holds(file, golden, options, {6, 0});
+  }
 }
 
 TEST(Goldens, ExpertsFromAFileOfLlamaCpp) {

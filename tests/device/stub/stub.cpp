@@ -14,9 +14,10 @@ namespace {
 
 // The visible table of missing ops.
 constexpr std::string_view kMissing[] = {
-    "embed",   "l2_norm", "layer_norm", "add_bias", "scale",         "clamp",       "activation", "gated_activation",
-    "rope",    "append",  "attention",  "expand",   "short_conv",    "delta_gates", "delta_rule", "route",
-    "experts", "scatter", "pool",       "sample",   "linear.adapter"};
+    "embed",      "l2_norm",          "layer_norm",     "add_bias",        "scale",     "clamp",
+    "activation", "gated_activation", "rope",           "append",          "attention", "expand",
+    "short_conv", "delta_gates",      "delta_rule",     "route",           "experts",   "scatter",
+    "pool",       "sample",           "linear.adapter", "clustered_logits"};
 // And those of training.
 #define SLUICE_OP_NAME(O, with) O::kDoc.name,
 constexpr std::string_view kTrainingOps[] = {SLUICE_EACH_TRAINING_OP(SLUICE_OP_NAME, )};
