@@ -81,7 +81,7 @@ std::vector<LayoutSize> sizes_to_try(const TextModel& model, const EngineOptions
             {most, options.cache_positions, most_snapshots / 2},
             {most, options.cache_positions, 0}};
   }
-  const uint64_t wanted = uint64_t{context} * options.sequences;
+  const uint64_t wanted = uint64_t{pages_for(context)} * kPagePositions * options.sequences;
   for (const uint32_t snapshots : {most_snapshots, most_snapshots / 2}) sizes.push_back({context, wanted, snapshots});
   sizes.push_back({context, wanted, 0});
   if (options.sequences > 1) sizes.push_back({context, context, 0});
