@@ -24,6 +24,7 @@ struct EndedRows {
   uint32_t last_wanted = 0;                    // of the step's wanted rows: the last known row; its guesses' follow
   std::span<const int32_t> guesses = {};       // guessed tokens behind the known ones
   bool complete = true;                        // false: the same rows are computed again
+  bool may_guess = true;                       // Request::may_guess
   std::span<const SampleResult> results = {};  // of the last known row and of each guess; empty: nothing was sampled
 };
 

@@ -295,7 +295,8 @@ EndedRows EngineImpl::ended_rows(const FlightPart& part) const {
                   .end = part.portion.end,
                   .first_row = part.first_row,
                   .guesses = part.guesses,
-                  .complete = part.portion.complete};
+                  .complete = part.portion.complete,
+                  .may_guess = board_.jobs.at(part.job).request.may_guess};
   const size_t sampled = 1 + part.guesses.size();
   ended.last_wanted = static_cast<uint32_t>(part.first_wanted + part.wanted.size() - sampled);
   if (part.samples) ended.results = std::span(results_).subspan(ended.last_wanted, sampled);

@@ -30,6 +30,9 @@ struct DraftOptions {
   DraftKind kind = DraftKind::none;
   uint32_t tokens = 4;  // the most a step
   bool always = false;  // drafts even while drafting does not pay
+  // For measuring answers that are recorded (Request::recorded): a head's guess is made the recorded token with this
+  // chance, whatever the head guessed. 0: guesses stay.
+  float right_share = 0.0f;
 };
 
 // ---- streamed experts: read from the model's files as steps choose them (experts/expert_store.h)

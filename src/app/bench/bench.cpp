@@ -101,7 +101,7 @@ Status parse_training(const Arguments& arguments, BenchRequest& request) {
 
 Status parse_recorded(const Arguments& arguments, BenchRequest& request) {
   if (!arguments.given("--recorded")) {
-    for (const char* name : {"--tokenizer", "--draft", "--draft-tokens"})
+    for (const char* name : {"--tokenizer", "--draft", "--draft-model", "--draft-tokens", "--draft-right"})
       if (arguments.given(name)) return error(ErrorKind::invalid, "bench: ", name, ": want --recorded, too");
     return {};
   }
@@ -192,12 +192,13 @@ Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, 
     return place_synthetic(*request.synthetic, *machine.pool, machine.budget);
   }
   const std::string name = arguments.positionals().empty() ? kDemoName : arguments.positionals()[0];
-  if (!request.media) {
+  if (!request.media && !request.recorded) {
     TRY(const std::string path, model_path(name));
     return open_model(path);
   }
-  TRY(const ModelFiles files, model_files(name, arguments));
-  return open_model(files, /*draft_head=*/false);
+  TRY(ModelFiles files, model_files(name, arguments));
+  if (!request.media) files.projector.clear();
+  return open_model(files, arguments);
 }
 
 // The test for which a speed is forecast: the first one with the answer of a single sequence.
@@ -252,6 +253,7 @@ Status measure_recorded(const RecordedFiles& files, uint32_t rounds, const Model
   EngineOptions options{.arithmetic = parse_arithmetic(arguments.text("--arithmetic")), .repack = repack(arguments)};
   options.context = test.tokens() + 1;
   options.draft = draft_of(arguments);
+  options.draft.right_share = static_cast<float>(arguments.number("--draft-right"));
   options.experts = expert_options(arguments);
   TRY(const std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine, options, console));
   TRY(const RecordedResult result, bench_recorded(*engine, test));
@@ -404,6 +406,13 @@ std::vector<OptionSpec> test_options() {
        .help =
            "measures the text of the file ANSWER behind that of the file PROMPT instead, as if the model wrote it, in "
            "turns without and with the drafts of --draft"},
+      {.name = "--draft-right",
+       .argument = "SHARE",
+       .kind = OptionKind::number,
+       .fallback = "0",
+       .help = "with --recorded and --draft mtp: so large a share of the guesses is made right, whatever the head "
+               "guesses; 0 leaves them",
+       .most = 1},
       {.name = "--tokenizer",
        .argument = "MODEL",
        .kind = OptionKind::text,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
+
 namespace sluice {
 namespace {
 
@@ -55,7 +57,18 @@ std::vector<int32_t> Drafts::next_rows(const Job& job, const History& history) {
   if (job.tokens_left < 2 || !drafting()) return {};
   std::vector<int32_t> guesses = head_->draft(job.sequence, history.size());
   guesses.resize(std::min<size_t>({guesses.size(), of.length.length(), job.tokens_left - 1}));
+  if (options_.right_share > 0) make_right(job, history.size(), guesses);
   return guesses;
+}
+
+void Drafts::make_right(const Job& job, size_t known, std::vector<int32_t>& guesses) const {
+  const std::vector<int32_t>& recorded = job.request.recorded;
+  for (size_t i = 0; i < guesses.size(); ++i) {
+    const size_t place = known + i, of_answer = place - job.progress.prompt_tokens;
+    const PhiloxCounter bits = philox4x32({static_cast<uint32_t>(place), 0, 0, 0}, {0, 0});
+    if (of_answer < recorded.size() && static_cast<float>(bits[0]) < options_.right_share * 0x1p32f)
+      guesses[i] = recorded[of_answer];
+  }
 }
 
 // Looks up what may follow, and says how much of it to guess.
@@ -89,7 +102,7 @@ void Drafts::learn_times(double seconds, std::span<const EndedRows> parts) {
 
 void Drafts::take_rows(Job& job, const History& history, TokenClass token_class, const EndedRows& rows) {
   const size_t standing = count_standing(rows);
-  if (head_ && rows.complete) feed_head(job, history, rows, standing);
+  if (head_ && rows.complete && job.request.may_guess) feed_head(job, history, rows, standing);
   if (standing == 0) return;
   Answer& of = answer(job.id);
   const auto drafted = static_cast<uint32_t>(rows.guesses.size()), accepted = static_cast<uint32_t>(standing - 1);
@@ -171,6 +184,7 @@ void Drafts::end_step(TokenClass token_class, double seconds, std::span<const En
   fed_class_ = token_class;
   if (token_class != TokenClass::decode) return;
   if (!head_) return learn_times(seconds, parts);
+  if (std::ranges::none_of(parts, &EndedRows::may_guess)) return;
   uint64_t tokens = 0;
   for (const EndedRows& rows : parts) tokens += count_standing(rows);
   gauge_.learn(tokens, seconds + std::exchange(head_seconds_, 0.0));

@@ -64,6 +64,7 @@ class Drafts final : public Continuation {
   Status carry(const Program& program, const DraftHead::Limits& limits, Budget& budget);
   bool drafting() const { return options_.always || gauge_.drafts(); }
   uint32_t worth_guessing(Answer& answer, const History& history, uint32_t most);
+  void make_right(const Job& job, size_t known, std::vector<int32_t>& guesses) const;
   void learn_chances(const Answer& answer, std::span<const SampleResult> sampled);
   void learn_times(double seconds, std::span<const EndedRows> parts);
   Answer& answer(RequestId job) {
