@@ -19,14 +19,14 @@ namespace sluice::cpu {
 template <class S>
 struct Product8Bit;
 
-// A block of a panel that is multiplied by one row while it is transposed, and not kept.
-template <class S, class View>
+// A block of a panel that is multiplied by X rows while it is transposed, and not kept.
+template <class S, class View, int X>
 struct DotBlock {
   static constexpr int kHalves = View::kHalves ? 2 : 1;
 
-  const QuantBlock<S>* x;
-  typename S::F* sum;  // of the row
-  typename S::I dots[kHalves];
+  const QuantBlock<S>* x[X];
+  typename S::F* sums;  // of the rows
+  typename S::I dots[X][kHalves];
   typename S::F scales[2];
   typename S::F minima[2];
 
@@ -34,13 +34,17 @@ struct DotBlock {
     constexpr int kVectors = 4 / S::kDotElements;
     typename S::I weights[kVectors];
     S::store_weights(weights, bytes, offset);
-    typename S::I& dot = dots[v * kHalves / 8];
-    for (int i = 0; i < kVectors; ++i)
-      dot = S::dot(dot, weights[i], S::splat_group(x->q + 4 * v + i * S::kDotElements));
+    SLUICE_UNROLL for (int r = 0; r < X; ++r) {
+      typename S::I& dot = dots[r][v * kHalves / 8];
+      for (int i = 0; i < kVectors; ++i)
+        dot = S::dot(dot, weights[i], S::splat_group(x[r]->q + 4 * v + i * S::kDotElements));
+    }
   }
   SLUICE_INLINE void finish() {
-    const typename S::I both[] = {dots[0], dots[kHalves - 1]};
-    *sum = Product8Bit<S>::template add_block<View>(*this, *x, both, *sum);
+    SLUICE_UNROLL for (int r = 0; r < X; ++r) {
+      const typename S::I both[] = {dots[r][0], dots[r][kHalves - 1]};
+      sums[r] = Product8Bit<S>::template add_block<View>(*this, *x[r], both, sums[r]);
+    }
   }
 };
 
@@ -55,9 +59,9 @@ struct Product8Bit {
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
     for (uint32_t row = 0; row < a.rows; row += kRowsTogether) {
       const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
-      if (rows == 1) {
-        for (uint32_t o = first; o < last; o += kPanelOutputs)
-          one_row<View>(a, Rows(a, o, last), row, o, last - o < kPanelOutputs ? last - o : kPanelOutputs);
+      if (rows <= kFewRows) {
+        for (uint32_t r = 0; r < rows; r += 4)
+          few_rows<View, Rows>(a, row + r, rows - r < 4 ? rows - r : 4, first, last);
         continue;
       }
       for (int b = 0; b < blocks(a); b += kBlocksOfSlice)
@@ -100,6 +104,7 @@ struct Product8Bit {
 
  private:
   static constexpr uint32_t kRowsTogether = 128;
+  static constexpr uint32_t kFewRows = 8;
   static constexpr int kBlocksTogether = 16;  // of a panel, which the first cache holds
   static constexpr int kBlocksOfSlice = 64;   // the second cache holds those of kRowsTogether rows for all weights
   static_assert(!S::kPairs || S::kDotPanels == 1);
@@ -109,25 +114,47 @@ struct Product8Bit {
     outputs == kPanelOutputs ? S::store(out, sums) : S::store(out, sums, static_cast<int>(outputs));
   }
 
-  // Sixteen outputs of one row.
+  // At most four rows: weights that are read once cost less to multiply as they come than to keep.
   template <class View, class Rows>
-  static void one_row(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t output, uint32_t outputs) {
+  static void few_rows(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t first, uint32_t last) {
+    for (uint32_t o = first; o < last; o += kPanelOutputs) {
+      const Rows weights(a, o, last);
+      const uint32_t outputs = last - o < kPanelOutputs ? last - o : kPanelOutputs;
+      if (rows == 1)
+        rows_of_panel<View, 1>(a, weights, row, 1, o, outputs);
+      else if (rows == 2)
+        rows_of_panel<View, 2>(a, weights, row, 2, o, outputs);
+      else
+        rows_of_panel<View, 4>(a, weights, row, rows, o, outputs);
+    }
+  }
+
+  // Sixteen outputs of up to X rows, in which the last one stands for those that are missing.
+  template <class View, int X, class Rows>
+  static void rows_of_panel(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t rows, uint32_t output,
+                            uint32_t outputs) {
     constexpr int kStep = View::kElements / kQuantElements;
-    const auto* x = reinterpret_cast<const Block*>(a.x + row * a.x_stride);
+    const Block* x[X];
+    F sums[X], ignored[X];
+    for (uint32_t r = 0; r < static_cast<uint32_t>(X); ++r) {
+      x[r] = reinterpret_cast<const Block*>(a.x + (row + (r < rows ? r : rows - 1)) * a.x_stride);
+      sums[r] = ignored[r] = S::splat(0.0f);
+    }
     const int count = blocks(a);
-    F sum = S::splat(0.0f), ignored = sum;
     for (int b = 0; b < count; b += kStep) {
-      DotBlock<S, View> dots[kStep];
+      DotBlock<S, View, X> dots[kStep];
       SLUICE_UNROLL for (int i = 0; i < kStep; ++i) {
         const bool there = kWhole<View> || b + i < count;
-        dots[i].x = &x[there ? b + i : b];
-        dots[i].sum = there ? &sum : &ignored;
-        for (int half = 0; half < kHalves<View>; ++half)
-          dots[i].dots[half] = S::splat(correction<View>(*dots[i].x, half));
+        dots[i].sums = there ? sums : ignored;
+        SLUICE_UNROLL for (int r = 0; r < X; ++r) {
+          dots[i].x[r] = &x[r][there ? b + i : b];
+          for (int half = 0; half < kHalves<View>; ++half)
+            dots[i].dots[r][half] = S::splat(correction<View>(*dots[i].x[r], half));
+        }
       }
       View::turn(weights, static_cast<size_t>(b) * kQuantElements, a.columns, dots);
     }
-    store(a, row, output, outputs, sum);
+    for (uint32_t r = 0; r < rows; ++r) store(a, row + r, output, outputs, sums[r]);
   }
 
   static int blocks(const ProductArgs& a) { return static_cast<int>(a.columns / kQuantElements); }
