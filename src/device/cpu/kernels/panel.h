@@ -68,6 +68,7 @@ SLUICE_INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
 template <class S, class Format>
 struct MappedRows {
   using Usual = MappedRows;
+  static constexpr bool kPacked = false;
   using F = typename S::F;
   using I = typename S::I;
   static constexpr size_t kBlockBytes = sizeof(typename Format::Block);
@@ -129,6 +130,7 @@ struct MappedRows {
 template <class S, class Format, bool kAhead = S::kAlwaysFetches>
 struct PackedRows {
   using Usual = PackedRows<S, Format>;  // where a panel meets many rows
+  static constexpr bool kPacked = true;
   using F = typename S::F;
   using I = typename S::I;
   static constexpr BlockPacking kPacking = block_packing<Format>();

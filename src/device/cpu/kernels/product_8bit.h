@@ -59,7 +59,7 @@ struct Product8Bit {
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
     for (uint32_t row = 0; row < a.rows; row += kRowsTogether) {
       const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
-      if (rows <= kFewRows) {
+      if (rows <= (Rows::kPacked ? kFewRows : 1)) {
         for (uint32_t r = 0; r < rows; r += 4)
           few_rows<View, Rows>(a, row + r, rows - r < 4 ? rows - r : 4, first, last);
         continue;
@@ -114,18 +114,20 @@ struct Product8Bit {
     outputs == kPanelOutputs ? S::store(out, sums) : S::store(out, sums, static_cast<int>(outputs));
   }
 
-  // At most four rows: weights that are read once cost less to multiply as they come than to keep.
+  // At most four rows, which meet weights as they come: for so few that costs less than keeping turned panels.
   template <class View, class Rows>
   static void few_rows(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t first, uint32_t last) {
     for (uint32_t o = first; o < last; o += kPanelOutputs) {
       const Rows weights(a, o, last);
       const uint32_t outputs = last - o < kPanelOutputs ? last - o : kPanelOutputs;
-      if (rows == 1)
+      if (rows == 1) {
         rows_of_panel<View, 1>(a, weights, row, 1, o, outputs);
-      else if (rows == 2)
-        rows_of_panel<View, 2>(a, weights, row, 2, o, outputs);
-      else
-        rows_of_panel<View, 4>(a, weights, row, rows, o, outputs);
+      } else if constexpr (Rows::kPacked) {  // others would cost compilers minutes
+        if (rows == 2)
+          rows_of_panel<View, 2>(a, weights, row, 2, o, outputs);
+        else
+          rows_of_panel<View, 4>(a, weights, row, rows, o, outputs);
+      }
     }
   }
 
