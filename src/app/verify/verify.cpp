@@ -201,7 +201,7 @@ struct Selection {
 };
 
 std::optional<std::string> why_not_run(const Model& model, const GoldenCase& golden_case) {
-  const std::optional<std::string> reason = reason_not_run(golden_case.kind);
+  std::optional<std::string> reason = reason_not_run(golden_case.kind);
   if (reason) return reason;
   if (golden_case.kind == kDraftKind && !model.has(ProgramKind::draft_head))
     return "the model has no draft head: want one, or --draft-model";

@@ -305,7 +305,7 @@ void Executor::run(const ClusteredLogits& op) {
   const float* const order = memory_.factors(op.order);
   const std::span chosen(reinterpret_cast<uint32_t*>(memory_.thread(0) + width), op.k);
   const auto token_at = [&](uint64_t i) {
-    const auto token = static_cast<uint64_t>(order[chosen[i / of_cluster] * of_cluster + i % of_cluster] + 0.5f);
+    const auto token = static_cast<uint64_t>(std::lround(order[chosen[i / of_cluster] * of_cluster + i % of_cluster]));
     CHECK(token < tokens);
     return token;
   };
