@@ -244,27 +244,11 @@ class TracedHead {
 
   // The guess behind tokens [0, guess]. `hidden`: what it takes for the text's hidden rows.
   Result<Trace> guess(size_t guess, const Trace& text, const std::vector<float>& hidden) {
-    const bool in_place = head_.values[head_.inputs[0].value].type.extent.symbol == Symbol::wanted;
-    const size_t begin = in_place || guess == 0 ? 0 : prompt_.size() - 1 + guess;
+    const size_t begin = in_place() || guess == 0 ? 0 : prompt_.size() - 1 + guess;
     const auto rows = static_cast<uint32_t>(begin == 0 ? prompt_.size() : 1);
     step_->reset(guess == 0 ? TokenClass::prompt : TokenClass::decode, text_counts(rows, 1), 1, 0);
-    for (uint32_t row = 0; row < rows; ++row) {
-      step_->positions()[row] = static_cast<int32_t>(begin + row);
-      step_->row_sequences()[row] = 0;
-    }
-    for (uint32_t group = 0; group < head_.groups.size(); ++group) {
-      step_->first_page(group, 0) = 0;
-      std::iota(step_->pages(group, 0).begin(), step_->pages(group, 0).end(), 0);
-    }
-    for (uint32_t input = 0; input < head_.inputs.size(); ++input) {
-      const std::string& name = head_.inputs[input].name;
-      if (name == "tokens" && in_place) step_->input_i32(input)[0] = tokens_[guess];
-      for (size_t row = 0; row < rows; ++row) {
-        if (name == "tokens" && !in_place) step_->input_i32(input)[row] = token_at(begin + row + 1);
-        if (name == "positions") step_->input_i32(input)[row] = static_cast<int32_t>(begin + row + 1);
-      }
-      if (name == "wanted") step_->input_i32(input)[0] = static_cast<int32_t>(rows - 1);
-    }
+    fill_places(begin);
+    fill_integers(guess, begin);
     for (const DraftHead::Carried& carried : DraftHead::carried_by(head_)) {
       const auto given = std::ranges::find(text, carried.name, &TracedValue::name);
       std::ranges::copy(carried.name == "hidden" && guess > 0 ? hidden : given->floats,
@@ -275,6 +259,33 @@ class TracedHead {
   }
 
  private:
+  // Whether all guesses are made at the prompt's last row.
+  bool in_place() const {
+    const auto tokens = std::ranges::find(head_.inputs, "tokens", &NamedValue::name);
+    return head_.values[tokens->value].type.extent.symbol == Symbol::wanted;
+  }
+
+  void fill_places(size_t begin) {
+    std::iota(step_->positions().begin(), step_->positions().end(), static_cast<int32_t>(begin));
+    std::ranges::fill(step_->row_sequences(), 0);
+    for (uint32_t group = 0; group < head_.groups.size(); ++group) {
+      step_->first_page(group, 0) = 0;
+      std::iota(step_->pages(group, 0).begin(), step_->pages(group, 0).end(), 0);
+    }
+  }
+
+  void fill_integers(size_t guess, size_t begin) {
+    for (uint32_t input = 0; input < head_.inputs.size(); ++input) {
+      const std::string& name = head_.inputs[input].name;
+      if (name == "wanted") step_->input_i32(input)[0] = static_cast<int32_t>(step_->rows() - 1);
+      if (name == "tokens" && in_place()) step_->input_i32(input)[0] = tokens_[guess];
+      for (size_t row = 0; row < step_->rows(); ++row) {
+        if (name == "tokens" && !in_place()) step_->input_i32(input)[row] = token_at(begin + row + 1);
+        if (name == "positions") step_->input_i32(input)[row] = static_cast<int32_t>(begin + row + 1);
+      }
+    }
+  }
+
   int32_t token_at(size_t position) const {
     return position < prompt_.size() ? prompt_[position] : tokens_[position - prompt_.size()];
   }
