@@ -16,6 +16,17 @@
 
 namespace sluice::cpu {
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLUICE_SANITIZED true
+#endif
+#endif
+#ifndef SLUICE_SANITIZED
+#define SLUICE_SANITIZED false
+#endif
+inline constexpr bool kSanitized = SLUICE_SANITIZED;
+#undef SLUICE_SANITIZED
+
 template <class S>
 struct Product8Bit;
 
@@ -59,7 +70,7 @@ struct Product8Bit {
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
     for (uint32_t row = 0; row < a.rows; row += kRowsTogether) {
       const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
-      if (rows <= (Rows::kPacked ? kFewRows : 1)) {
+      if (rows <= (kTogether<Rows> ? kFewRows : 1)) {
         for (uint32_t r = 0; r < rows; r += 4)
           few_rows<View, Rows>(a, row + r, rows - r < 4 ? rows - r : 4, first, last);
         continue;
@@ -105,6 +116,10 @@ struct Product8Bit {
  private:
   static constexpr uint32_t kRowsTogether = 128;
   static constexpr uint32_t kFewRows = 8;
+  // Whether few rows meet weights together. Where that helps little, or a sanitizer adds checks to all of it, compilers
+  // would take minutes more for a file of kernels.
+  template <class Rows>
+  static constexpr bool kTogether = Rows::kPacked && !kSanitized;
   static constexpr int kBlocksTogether = 16;  // of a panel, which the first cache holds
   static constexpr int kBlocksOfSlice = 64;   // the second cache holds those of kRowsTogether rows for all weights
   static_assert(!S::kPairs || S::kDotPanels == 1);
@@ -122,7 +137,7 @@ struct Product8Bit {
       const uint32_t outputs = last - o < kPanelOutputs ? last - o : kPanelOutputs;
       if (rows == 1) {
         rows_of_panel<View, 1>(a, weights, row, 1, o, outputs);
-      } else if constexpr (Rows::kPacked) {  // others would cost compilers minutes
+      } else if constexpr (kTogether<Rows>) {
         if (rows == 2)
           rows_of_panel<View, 2>(a, weights, row, 2, o, outputs);
         else
