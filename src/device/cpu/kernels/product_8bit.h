@@ -116,8 +116,8 @@ struct Product8Bit {
  private:
   static constexpr uint32_t kRowsTogether = 128;
   static constexpr uint32_t kFewRows = 8;
-  // Whether few rows meet weights together. Where that helps little, or a sanitizer adds checks to all of it, compilers
-  // would take minutes more for a file of kernels.
+  // Whether few rows share the reading of weights. Each such kernel costs compilers much time, beneath sanitizers
+  // minutes a file, so only packed weights have them.
   template <class Rows>
   static constexpr bool kTogether = Rows::kPacked && !kSanitized;
   static constexpr int kBlocksTogether = 16;  // of a panel, which the first cache holds
