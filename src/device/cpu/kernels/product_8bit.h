@@ -116,8 +116,8 @@ struct Product8Bit {
  private:
   static constexpr uint32_t kRowsTogether = 128;
   static constexpr uint32_t kFewRows = 8;
-  // Whether few rows share the reading of weights. Each such kernel costs compilers much time, beneath sanitizers
-  // minutes a file, so only packed weights have them.
+  // Whether few rows share the reading of weights. Each such kernel costs compilers much time, so only packed weights
+  // have them. Beneath sanitizers it would be minutes a file, and none have them.
   template <class Rows>
   static constexpr bool kTogether = Rows::kPacked && !kSanitized;
   static constexpr int kBlocksTogether = 16;  // of a panel, which the first cache holds
