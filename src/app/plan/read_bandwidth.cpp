@@ -37,10 +37,11 @@ uint64_t last_cache_bytes() {
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
-ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words)
-    : pool_(&pool), reservation_(std::move(reservation)), words_(words), buffer_(new uint64_t[words]) {
-  pool.parallel(words, 0, [&](const Share& share) {
-    std::iota(buffer_.get() + share.first, buffer_.get() + share.last, uint64_t{share.first});
+ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, cpu::Buffer buffer, size_t words)
+    : pool_(&pool), reservation_(std::move(reservation)), buffer_(std::move(buffer)), words_(words) {
+  buffer_.prefer_huge_pages();
+  pool.parallel(words, 0, [this](const Share& share) {
+    std::iota(this->words() + share.first, this->words() + share.last, uint64_t{share.first});
   });
 }
 
@@ -48,7 +49,8 @@ Result<ReadBandwidth> ReadBandwidth::open(ThreadPool& pool, Budget& budget, uint
   const uint64_t wanted = std::clamp(kCaches * last_cache_bytes(), kLeastBytes, kMostBytes);
   const uint64_t bytes = std::min(wanted, most / sizeof(uint64_t) * sizeof(uint64_t));
   TRY(Reservation reservation, budget.reserve(Domain::host, Purpose::staging, bytes));
-  return ReadBandwidth(pool, std::move(reservation), static_cast<size_t>(bytes / sizeof(uint64_t)));
+  TRY(cpu::Buffer buffer, cpu::Buffer::take(bytes, "the memory's bandwidth"));
+  return ReadBandwidth(pool, std::move(reservation), std::move(buffer), static_cast<size_t>(bytes / sizeof(uint64_t)));
 }
 
 double ReadBandwidth::measure() { return std::max(measure<0>(), measure<kAhead>()); }
@@ -58,7 +60,7 @@ double ReadBandwidth::measure() {
   std::vector<uint64_t> sums(pool_->threads());
   const auto before = std::chrono::steady_clock::now();
   pool_->parallel(words_, 0, [&](const Share& share) {
-    sums[share.thread] += sum<kFetched>(buffer_.get() + share.first, share.last - share.first);
+    sums[share.thread] += sum<kFetched>(words() + share.first, share.last - share.first);
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
   const uint64_t all = std::accumulate(sums.begin(), sums.end(), uint64_t{0});

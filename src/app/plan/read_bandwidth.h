@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "base/budget.h"
 #include "base/result.h"
 #include "base/threads.h"
+#include "device/cpu/buffer.h"
 
 namespace sluice {
 
@@ -15,7 +15,8 @@ uint64_t last_cache_bytes();
 
 class ReadBandwidth {
  public:
-  // Allocates a buffer that is larger than the caches, but at most `most` bytes. `pool` must outlive the object.
+  // Allocates a buffer that is larger than the caches, but at most `most` bytes, in large pages if the system has them,
+  // as packed weights are. `pool` must outlive the object.
   static Result<ReadBandwidth> open(ThreadPool& pool, Budget& budget, uint64_t most = UINT64_MAX);
   uint64_t bytes() const { return words_ * sizeof(uint64_t); }
   // Bytes a second of the faster of two readings of the buffer: by the processor's own prefetching, and with prefetch
@@ -25,12 +26,13 @@ class ReadBandwidth {
  private:
   template <size_t kFetched>
   double measure();
-  ReadBandwidth(ThreadPool& pool, Reservation reservation, size_t words);
+  ReadBandwidth(ThreadPool& pool, Reservation reservation, cpu::Buffer buffer, size_t words);
+  uint64_t* words() const { return reinterpret_cast<uint64_t*>(buffer_.data()); }
 
   ThreadPool* pool_;
   Reservation reservation_;
+  cpu::Buffer buffer_;
   size_t words_;
-  std::unique_ptr<uint64_t[]> buffer_;
 };
 
 }  // namespace sluice
