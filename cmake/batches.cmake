@@ -2,7 +2,7 @@
 # most of a small source's time goes into headers (tools/batches.py says which may stand together). Sources stay as they
 # are where they have options of their own (so set those before), have SKIP_UNITY_BUILD_INCLUSION, or SLUICE_BATCH is 1.
 # Paths in a batch are relative to the clone, so that the compiler cache serves other clones.
-set(SLUICE_BATCH 8 CACHE STRING "how many sources one compiler run reads at the most")
+set(SLUICE_BATCH 16 CACHE STRING "how many sources one compiler run reads at the most")
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(batches_script ${CMAKE_CURRENT_LIST_DIR}/../tools/batches.py)
 

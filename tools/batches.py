@@ -3,9 +3,11 @@
 
 Most of a small source's compile time goes into the headers that it includes, so sources with the same flags are compiled
 together: a batch is a file that includes at most MOST sources (cmake/batches.cmake). Two sources with the same private
-name go into different batches, and so does a source with a private type that has the name of a public one.
+name go into different batches. So do a source with a private type and one that sees a public type of that name, in a
+header that it includes.
 """
 
+import functools
 import pathlib
 import re
 import sys
@@ -18,6 +20,7 @@ OTHER = re.compile(r"^(?!struct|class|enum|using|namespace|template|static_asser
 CONSTANTS = re.compile(r"^const(?:expr)? [^;]*;", re.MULTILINE)
 FURTHER = re.compile(r",\s+(\w+)(?: = |\{)")
 MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 TEST = re.compile(r"TEST(_F|_P)?|INSTANTIATE_\w+|TYPED_TEST\w*|BENCHMARK\w*|public|testing")
 
 
@@ -30,33 +33,50 @@ def private_names(source):
     return set(TYPE.findall(text)), others | set(MACRO.findall(whole))
 
 
-def public_types():
-    """Names of the types that headers declare."""
-    headers = [header for folder in ("src", "tests", "fuzz") for header in (ROOT / folder).rglob("*.h")]
-    return {name for header in headers for name in TYPE.findall(header.read_text())}
+@functools.cache
+def included(path):
+    """The project's headers that a file includes itself."""
+    places = (ROOT / "src", ROOT, path.parent)
+    found = ([place / name for place in places] for name in INCLUDE.findall(path.read_text()))
+    return frozenset(next((p.resolve() for p in paths if p.is_file()), None) for paths in found) - {None}
 
 
-def batches_of(sources, most, public):
+@functools.cache
+def declared_types(header):
+    return frozenset(TYPE.findall(header.read_text()))
+
+
+def public_types(source):
+    """Names of the types in all headers that a source includes, directly or not."""
+    headers, left = set(), [source]
+    while left:
+        new = included(left.pop()) - headers
+        headers |= new
+        left.extend(new)
+    return set().union(*(declared_types(header) for header in headers))
+
+
+def batches_of(sources, most):
     """Lists of sources, in their order, that one compiler run may read."""
-    alone, open_batches = [], []  # (sources, names)
+    batches = []  # (sources, private names, private types, public types)
     for source in sources:
         types, others = private_names(source)
-        if types & public:
-            alone.append([source])
-            continue
-        names = types | others
-        place = next((b for b in open_batches if len(b[0]) < most and not b[1] & names), None)
-        if place is None:
-            place = ([], set())
-            open_batches.append(place)
-        place[0].append(source)
-        place[1].update(names)
-    return [batch for batch, _ in open_batches] + alone
+        public = public_types(source)
+        batch = next((b for b in batches if len(b[0]) < most and not b[1] & (types | others) and not b[2] & public
+                      and not b[3] & types), None)
+        if batch is None:
+            batch = ([], set(), set(), set())
+            batches.append(batch)
+        batch[0].append(source)
+        batch[1].update(types | others)
+        batch[2].update(types)
+        batch[3].update(public)
+    return [batch[0] for batch in batches]
 
 
 def main():
     sources = [pathlib.Path(name) for name in sys.argv[2:]]
-    for batch in batches_of(sources, int(sys.argv[1]), public_types()):
+    for batch in batches_of(sources, int(sys.argv[1])):
         print(" ".join(str(source) for source in batch))
 
 

@@ -23,7 +23,7 @@ import shlex
 import subprocess
 import sys
 
-from batches import ROOT, batches_of, public_types
+from batches import ROOT, batches_of
 
 TIDY = "clang-tidy-19"
 MOST_SOURCES = 20  # a batch: enough to share the headers, few enough to keep every processor busy
@@ -74,13 +74,12 @@ def touched(sources, commits):
 
 def batches(build, commits):
     """Lists of sources that one compiler run may read, with their flags."""
-    public = public_types()
     found = sources_by_flags(build)
     every = [source for sources in found.values() for source in sources]
     chosen = set(touched(every, commits)) if commits else set(every)
     for (_, flags), sources in found.items():
         sources = [source for source in sources if source in chosen]
-        for batch in batches_of(sources, MOST_SOURCES, public):
+        for batch in batches_of(sources, MOST_SOURCES):
             yield flags, batch
 
 
