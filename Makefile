@@ -76,9 +76,11 @@ test-programs: test-deps
 	cmake --preset release
 	cmake --build build/release -j $(JOBS) --target sluice tests
 
-# The server with the npm packages that other programs use; says so where npm's registry cannot be reached.
+# The server with the npm packages that other programs use, and with clients that misbehave; says so where npm's registry
+# cannot be reached.
 test-clients: test-programs
 	tests/serve/clients/run.sh build/release/sluice
+	tests/serve/faults/run.sh build/release/sluice 300 1
 
 # All cases of all devices but WebGPU; all goldens, also the full set and all formats, at every SIMD level of this machine:
 # ten minutes.
@@ -160,9 +162,8 @@ check-peer-media: check-peer
 
 check-asan: check-deps
 	cmake --preset asan
-	cmake --build build/asan -j $(JOBS) --target sluice quick_tests
+	cmake --build build/asan -j $(JOBS) --target quick_tests
 	$(QUICK) --test-dir build/asan
-	tests/serve/faults/run.sh build/asan/sluice 300 1
 
 # The pool and the words that threads wait for: what all the rest shares out with.
 check-tsan: check-deps
@@ -176,8 +177,8 @@ check-tsan-long: check-deps
 	cmake --build build/tsan -j $(JOBS) --target base_test device_test engine_test one_answer_test serve_test
 	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/tsan -R '^(base|device|engine|one_answer|serve)_[0-9]'
 
-# What `make check` leaves out beneath AddressSanitizer: the CPU's instruction sets beyond AVX2, the one-answer list, what
-# WebGPU emits, tests of minutes. All of the program, and the numbers of devices, by g++.
+# What `make check` leaves out beneath AddressSanitizer: the program's commands, the CPU's instruction sets beyond AVX2, the
+# one-answer list, what WebGPU emits, tests of minutes. All of the program, and the numbers of devices, by g++.
 check-levels-long: check-deps
 	cmake --preset asan-long
 	cmake --build build/asan-long -j $(JOBS) --target sluice device_test one_answer_test webgpu_emission_test app_test engine_test train_test
