@@ -181,8 +181,8 @@ check-tsan-long: check-deps
 # one-answer list, what WebGPU emits, tests of minutes. All of the program, and the numbers of devices, by g++.
 check-levels-long: check-deps
 	cmake --preset asan-long
-	cmake --build build/asan-long -j $(JOBS) --target sluice device_test one_answer_test webgpu_emission_test app_test engine_test train_test
-	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/asan-long -R '^(device|one_answer|webgpu_emission|app|engine|train)_[0-9]'
+	cmake --build build/asan-long -j $(JOBS) --target sluice device_test text_test model_test one_answer_test webgpu_emission_test app_test engine_test train_test
+	env -u SLUICE_REFERENCE_MODELS $(CTEST) --test-dir build/asan-long -R '^(device|text|model|one_answer|webgpu_emission|app|engine|train)_[0-9]'
 	cmake --preset gcc
 	cmake --build build/gcc -j $(JOBS) --target sluice device_test format_test graph_test
 	$(QUICK) --test-dir build/gcc -R '^(device|format|graph)_'
