@@ -72,6 +72,14 @@ bool has_amx() {
          (edx & kInt8) != 0 && tiles_are_ours();
 }
 
+constexpr unsigned kFamilyOfZen5 = 0x1a;
+unsigned processor_family() {
+  unsigned version = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &version, &ebx, &ecx, &edx) == 0) return 0;
+  const unsigned family = version >> 8 & 0xf;
+  return family == 0xf ? family + (version >> 20 & 0xff) : family;
+}
+
 // __builtin_cpu_supports also checks that the system saves the wide registers.
 bool supported(SimdLevel level) {
   switch (level) {
@@ -107,12 +115,14 @@ const SimdInfo& simd_info(SimdLevel level) { return kLevels[static_cast<size_t>(
 
 bool reads_ahead() {
 #if defined(__x86_64__)
-  static const bool is_of_intel = [] {
+  static const bool gains = [] {
     unsigned leaf = 0, first = 0, third = 0, second = 0;
-    return __get_cpuid(0, &leaf, &first, &third, &second) != 0 && first == signature_INTEL_ebx &&
-           second == signature_INTEL_edx && third == signature_INTEL_ecx;
+    if (__get_cpuid(0, &leaf, &first, &third, &second) == 0) return false;
+    if (first == signature_INTEL_ebx && second == signature_INTEL_edx && third == signature_INTEL_ecx) return true;
+    return first == signature_AMD_ebx && second == signature_AMD_edx && third == signature_AMD_ecx &&
+           processor_family() >= kFamilyOfZen5;
   }();
-  return is_of_intel;
+  return gains;
 #else
   return false;
 #endif

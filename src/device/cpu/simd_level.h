@@ -18,7 +18,8 @@ struct SimdInfo {
 const SimdInfo& simd_info(SimdLevel level);
 std::string processor_name();  // "AMD EPYC"
 // Whether this processor reads weights faster if instructions prefetch them: one of Intel's, which stops its own
-// prefetching at the end of a page. AMD's Zen 4 then reads at a third of its speed (docs/experiments.md).
+// prefetching at the end of a page, or of AMD's from Zen 5 on. Zen 4 then reads at a third of its speed
+// (docs/experiments.md).
 bool reads_ahead();
 inline ProductKernel packed_product(const FormatKernels& format) {
   return reads_ahead() ? format.product_packed_ahead : format.product_packed;
