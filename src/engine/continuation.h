@@ -39,7 +39,7 @@ class Continuation {
   virtual void end_step(TokenClass /*token_class*/, double /*seconds*/, std::span<const EndedRows> /*parts*/) {}
   // The engine has taken the known rows and the first result. Results behind standing guesses are kept for
   // next_result().
-  virtual void take_rows(Job& /*job*/, const History& /*history*/, TokenClass /*token_class*/,
+  virtual void take_rows(Job& /*job*/, const CachedHistory& /*text*/, TokenClass /*token_class*/,
                          const EndedRows& /*rows*/) {}
   // The next kept result. Taking it makes one more row known. The engine takes one result a turn, so that a caller can
   // end the answer behind any token.
@@ -55,7 +55,7 @@ class Continuation {
   virtual bool poll() { return false; }
 
   virtual void forget(const Job& /*job*/) {}  // the job has finished
-  virtual void forget_sequence(SequenceId /*sequence*/) {}
+  virtual void forget_sequence(SequenceId /*sequence*/, const CachedHistory& /*text*/) {}
   virtual void forget_all() {}  // the device has failed: nothing that it computed is trusted
 
   virtual void add_to(EngineStats& /*stats*/) const {}

@@ -320,8 +320,9 @@ void EngineImpl::finish(Job& job, Finish how) {
 }
 
 void EngineImpl::forget_sequence(SequenceId sequence) {
-  board_.sequences.erase(sequence);
-  continuation_->forget_sequence(sequence);
+  const auto open = board_.sequences.find(sequence);
+  continuation_->forget_sequence(sequence, open->second.text);
+  board_.sequences.erase(open);
 }
 
 void EngineImpl::fail(Job& job, Error why) {

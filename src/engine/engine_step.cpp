@@ -316,7 +316,7 @@ void EngineImpl::accept(const FlightPart& part, TokenClass token_class, const En
     progress.computed_prompt_tokens = std::max(progress.computed_prompt_tokens, computed - progress.reused_tokens);
   if (leased_.store) leased_.store->release(job.id);
   if (job.cancelled) return finish(job, Finish::cancelled);
-  continuation_->take_rows(job, text.history, token_class, ended);
+  continuation_->take_rows(job, text, token_class, ended);
   if (part.samples)
     take_token(job, ended.results.front());
   else if (job.done(text))

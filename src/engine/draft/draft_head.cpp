@@ -129,20 +129,67 @@ std::vector<int32_t> DraftHead::draft(uint64_t sequence, size_t known) const {
   return found->second.drafts;
 }
 
-void DraftHead::forget(uint64_t sequence) {
-  states_.erase(sequence);
+void DraftHead::feed(DraftFeed feed, const CachedHistory& text, std::span<const SnapshotMark> marks) {
+  const auto found = states_.find(feed.sequence);
+  if (found != states_.end()) {
+    State& state = found->second;
+    const uint32_t end = std::min(state.end, feed.begin);
+    for (const SnapshotMark& mark : marks)
+      if (mark.position > state.kept && mark.position <= end) keep(state, text, mark.position, mark.at_boundary);
+    state.kept = end;
+  }
+  if (feed.begin > 0 && (found == states_.end() || !goes_on(found->second, feed.begin)))
+    resume(feed.sequence, feed.begin, text);
+  feeds_.push_back(std::move(feed));
+}
+
+// A snapshot of the state's first rows: pages of other states lie elsewhere in the text.
+void DraftHead::keep(const State& state, const CachedHistory& text, uint32_t position, bool at_boundary) {
+  if (state.base != 0 || position == 0) return;
+  Snapshot snapshot{.length = position, .tables = {}, .at_boundary = at_boundary};
+  for (size_t group = 0; group < state.pages.size(); ++group) {
+    const PageRange range = pages_at(model_->program.groups[group], position);
+    const PageTable& pages = state.pages[group];
+    if (range.first < pages.first() || range.end > pages.end()) return;
+    snapshot.tables.push_back(pages.part(range.first, range.end));
+  }
+  snapshots_.insert(text.history, std::move(snapshot), text.adapters);
+}
+
+// The sequence's state becomes that of the snapshot at `begin`, if there is one.
+void DraftHead::resume(uint64_t sequence, uint32_t begin, const CachedHistory& text) {
+  const Snapshot* const snapshot = snapshots_.find(text.history, begin, text.adapters);
+  if (snapshot == nullptr || snapshot->length != begin) return;
+  states_.insert_or_assign(sequence, State{.end = begin, .pages = snapshot->tables, .kept = begin});
+}
+
+void DraftHead::forget(uint64_t sequence, const CachedHistory& text) {
   // Rows that were fed and not begun would bring the state back. Running rows find no state when they land.
   if (!busy()) std::erase_if(feeds_, [&](const DraftFeed& feed) { return feed.sequence == sequence; });
+  const auto found = states_.find(sequence);
+  if (found == states_.end()) return;
+  const uint32_t end = cut_below(std::min(found->second.end, text.cached));
+  if (end > found->second.kept) keep(found->second, text, end, /*at_boundary=*/true);
+  states_.erase(found);
+}
+
+void DraftHead::forget_all() {
+  states_.clear();
+  snapshots_.clear();
 }
 
 std::vector<PageTable> DraftHead::no_pages() { return {pools_.begin(), pools_.end()}; }
 
-// Whether the rows from `begin` on extend those that the state has. What they see may lie behind a window already.
+// Whether the rows from `begin` on extend those that the state has. What they see may lie behind a window already, and
+// the page that they begin in may be a snapshot's.
 bool DraftHead::goes_on(const State& state, uint32_t begin) const {
   if (begin > state.end || begin < state.base) return false;
+  const uint32_t length = begin - state.base;
   for (size_t group = 0; group < state.pages.size(); ++group) {
-    const uint32_t window = model_->program.groups[group].window;
-    if (first_seen_page(window, begin - state.base) < state.pages[group].first()) return false;
+    const PageTable& pages = state.pages[group];
+    if (first_seen_page(model_->program.groups[group].window, length) < pages.first()) return false;
+    const uint32_t page = length / kPagePositions;
+    if (length % kPagePositions != 0 && page < pages.end() && pages.shared(page)) return false;
   }
   return true;
 }
@@ -155,6 +202,8 @@ DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
     state.pages = no_pages();
     state.base = feed.begin;
   }
+  // Pages behind may be a snapshot's.
+  for (PageTable& pages : state.pages) pages.drop_from(pages_for(feed.begin - state.base));
   state.end = feed.begin;
   const auto rows = static_cast<uint32_t>(feed.tokens.size());
   if (provide(state, rows)) return &state;
@@ -166,15 +215,15 @@ DraftHead::State* DraftHead::state_of(const DraftFeed& feed) {
   return nullptr;
 }
 
-// Takes pages for so many rows behind the last one, and gives back those behind the windows. Rows of earlier drafts are
-// overwritten.
+// Takes pages for so many rows behind the last one, if need be those of snapshots, and gives back those behind the
+// windows. Rows of earlier drafts are overwritten.
 bool DraftHead::provide(State& state, uint32_t rows) {
   const uint32_t length = state.end - state.base;
   for (size_t group = 0; group < state.pages.size(); ++group) {
     PageTable& pages = state.pages[group];
     pages.drop_before(first_seen_page(model_->program.groups[group].window, length));
     while (pages.end() < pages_for(length + rows))
-      if (!pages.grow()) return false;
+      if (!pages.grow() && !snapshots_.evict()) return false;
   }
   return true;
 }

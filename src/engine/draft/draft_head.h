@@ -9,9 +9,10 @@
 //   - A head whose "tokens" and "hidden" have wanted rows reads keys and values of the text program, which are further
 //     inputs. All guesses are made at the last row of the text and see the same keys.
 //
-// The head keeps the keys and values of the rows that stood. If rows are missing (the text went on from a snapshot, or
-// drafting was off), the head begins anew behind the gap. It then sees less and drafts a little worse; no answer
-// depends on it.
+// The head keeps the keys and values of the rows that stood, and snapshots of them where the text leaves its own. A
+// sequence that goes on from a snapshot of the text goes on from the head's, too. If rows are missing (pages were
+// short, the text's state came from a file, or drafting was off), the head begins anew behind the gap. It then sees
+// less and drafts a little worse; no answer depends on it.
 #pragma once
 
 #include <functional>
@@ -25,7 +26,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "device/device.h"
-#include "engine/state/pages.h"
+#include "engine/state/cache.h"
 #include "graph/ops/sample.h"
 
 namespace sluice {
@@ -76,16 +77,18 @@ class DraftHead {
 
   const Program& program() const { return model_->program; }
 
-  void feed(DraftFeed feed) { feeds_.push_back(std::move(feed)); }
+  // `text`: what the sequence has, with these rows. `marks`: where the text leaves snapshots.
+  void feed(DraftFeed feed, const CachedHistory& text, std::span<const SnapshotMark> marks);
   // Begins to run the rows that were fed; false when there are none.
   bool start(TokenClass token_class);
   bool busy() const { return ticket_.has_value(); }
   bool poll();  // true when something has ended
   // The tokens drafted behind the first `known` tokens of a sequence.
   std::vector<int32_t> draft(uint64_t sequence, size_t known) const;
-  void forget(uint64_t sequence);
+  // Leaves a snapshot of what stands of `text`.
+  void forget(uint64_t sequence, const CachedHistory& text);
   // For a device that has failed.
-  void forget_all() { states_.clear(); }
+  void forget_all();
   size_t sequences() const { return states_.size(); }  // that have keys and values here
 
  private:
@@ -93,6 +96,7 @@ class DraftHead {
     uint32_t base = 0, end = 0;        // the pages hold rows [base, end) of the text
     std::vector<PageTable> pages;      // by group
     std::vector<int32_t> drafts = {};  // behind token `end`
+    uint32_t kept = 0;                 // snapshots were left up to here
   };
   // Rows of one sequence in the running step.
   struct Part {
@@ -110,6 +114,8 @@ class DraftHead {
   Status find_ports();
   std::vector<PageTable> no_pages();
   bool goes_on(const State& state, uint32_t begin) const;
+  void keep(const State& state, const CachedHistory& text, uint32_t position, bool at_boundary);
+  void resume(uint64_t sequence, uint32_t begin, const CachedHistory& text);
   State* state_of(const DraftFeed& feed);
   bool provide(State& state, uint32_t rows);
   Taken further(const Part& part, size_t result) const;
@@ -119,8 +125,11 @@ class DraftHead {
 
   std::unique_ptr<DraftModel> model_;
   std::unique_ptr<Runner> runner_;
-  std::vector<PagePool> pools_;  // by group; they outlive the tables in states_
+  std::vector<PagePool> pools_;  // by group; they outlive the tables in states_ and snapshots_
   std::map<uint64_t, State> states_;
+  // The rows before a snapshot's position. The last of them took the token behind it, which no key has: where another
+  // follows now, one row is off.
+  PrefixTree snapshots_{/*any_class=*/true};
   StepBuffer step_;
   uint32_t tokens_ = 0, wanted_ = 0;  // inputs
   std::optional<uint32_t> positions_;

@@ -100,9 +100,9 @@ void Drafts::learn_times(double seconds, std::span<const EndedRows> parts) {
   worth_.took(static_cast<uint32_t>(parts.size()), static_cast<uint32_t>(rows), seconds);
 }
 
-void Drafts::take_rows(Job& job, const History& history, TokenClass token_class, const EndedRows& rows) {
+void Drafts::take_rows(Job& job, const CachedHistory& text, TokenClass token_class, const EndedRows& rows) {
   const size_t standing = count_standing(rows);
-  if (head_ && rows.complete && job.request.may_guess) feed_head(job, history, rows, standing);
+  if (head_ && rows.complete && job.request.may_guess) feed_head(job, text, rows, standing);
   if (standing == 0) return;
   Answer& of = answer(job.id);
   const auto drafted = static_cast<uint32_t>(rows.guesses.size()), accepted = static_cast<uint32_t>(standing - 1);
@@ -140,8 +140,9 @@ void Drafts::add_reads(const SymbolCounts& counts, std::vector<ReadRequest>& rea
 }
 
 // Gives the head the rows that stood and the known tokens behind them. In the gauge's mode `off` the head gets nothing.
-void Drafts::feed_head(const Job& job, const History& history, const EndedRows& rows, size_t standing) {
+void Drafts::feed_head(const Job& job, const CachedHistory& text, const EndedRows& rows, size_t standing) {
   if (!options_.always && gauge_.mode() == DraftGauge::Mode::off) return;
+  const History& history = text.history;
   DraftFeed feed{.sequence = job.sequence, .begin = rows.begin};
   const size_t end = std::min<size_t>(history.size(), rows.end + 1);
   feed.tokens.reserve(end - rows.begin + rows.guesses.size());
@@ -163,7 +164,7 @@ void Drafts::feed_head(const Job& job, const History& history, const EndedRows& 
                                ? of_step.subspan(rows.first_row * columns, feed.tokens.size() * columns)
                                : of_step.subspan(last * columns, columns));
   }
-  head_->feed(std::move(feed));
+  head_->feed(std::move(feed), text, job.marks);
 }
 
 bool Drafts::start() {
@@ -190,8 +191,8 @@ void Drafts::end_step(TokenClass token_class, double seconds, std::span<const En
   gauge_.learn(tokens, seconds + std::exchange(head_seconds_, 0.0));
 }
 
-void Drafts::forget_sequence(SequenceId sequence) {
-  if (head_) head_->forget(sequence);
+void Drafts::forget_sequence(SequenceId sequence, const CachedHistory& text) {
+  if (head_) head_->forget(sequence, text);
 }
 
 void Drafts::forget_all() {

@@ -30,7 +30,7 @@ class Drafts final : public Continuation {
   const DraftHead* head() const { return head_.get(); }
 
   std::vector<int32_t> next_rows(const Job& job, const History& history) override;
-  void take_rows(Job& job, const History& history, TokenClass token_class, const EndedRows& rows) override;
+  void take_rows(Job& job, const CachedHistory& text, TokenClass token_class, const EndedRows& rows) override;
   bool has_results() const override;
   std::optional<SampleResult> next_result(RequestId job) override;
   void add_reads(const SymbolCounts& counts, std::vector<ReadRequest>& reads) override;
@@ -39,7 +39,7 @@ class Drafts final : public Continuation {
   bool busy() const override { return head_ && head_->busy(); }
   bool poll() override;
   void forget(const Job& job) override { answers_.erase(job.id); }
-  void forget_sequence(SequenceId sequence) override;
+  void forget_sequence(SequenceId sequence, const CachedHistory& text) override;
   void forget_all() override;
   void add_to(EngineStats& stats) const override;
 
@@ -70,7 +70,7 @@ class Drafts final : public Continuation {
   Answer& answer(RequestId job) {
     return answers_.try_emplace(job, Answer{DraftLength(options_.tokens)}).first->second;
   }
-  void feed_head(const Job& job, const History& history, const EndedRows& rows, size_t standing);
+  void feed_head(const Job& job, const CachedHistory& text, const EndedRows& rows, size_t standing);
 
   DraftOptions options_;
   std::map<RequestId, Answer> answers_;

@@ -1,9 +1,8 @@
 // A draft model of its own (Gemma 4's assistant), which reads the text model's keys: it changes no answer.
 #include "base/files/file.h"
 #include "base/json.h"
-#include "engine/draft/drafts.h"
-#include "engine/engine_impl.h"
 #include "engine/plan/memory_plan.h"
+#include "tests/engine/draft/first_guesses.h"
 #include "tests/engine/real_engine.h"
 
 namespace sluice {
@@ -76,40 +75,52 @@ TEST(AssistantEngine, ChangesNoAnswer) {
   EXPECT_GT(stats.drafted, 400u);
 }
 
-// 0.1 s. The engine feeds the assistant chunk by chunk; it then guesses what transformers' does.
-void expect_goldens_guesses(const std::string& name) {
+// 0.1 s. The engine feeds the assistant chunk by chunk; it then guesses what transformers' does. `before`: so many
+// tokens were the prompt of another request before.
+void expect_goldens_guesses(const std::string& name, size_t before = 0) {
   AssistantEngines engines(name);
   const std::string path = cat(SLUICE_TEST_DATA, "/", name, "/golden.json");
   const Json golden = unwrap(parse_json(unwrap(read_file(path, 1 << 20)), path));
+  size_t held = 0;
   for (const Json& one : golden.find("cases")->as_array()) {
     const std::unique_ptr<Engine> engine = engines.engine(DraftKind::mtp, 1, Arithmetic::exact);
-    const auto& drafts = static_cast<const Drafts&>(static_cast<const EngineImpl&>(*engine).continuation());
     Request asked;
-    asked.max_tokens = 8;
     for (const Json& token : one.find("input_ids")->as_array())
       asked.prompt.push_back(static_cast<int32_t>(token.as_integer()));
-    asked.sampling.temperature = 0;
-    asked.keep_sequence = true;
-    const size_t known = asked.prompt.size() + 1;
-    const RequestId id = unwrap(engine->submit(std::move(asked)));
-    std::vector<int32_t> guesses, wanted;
+    std::vector<int32_t> wanted;
     for (const Json& token : one.find("draft_tokens")->as_array())
       wanted.push_back(static_cast<int32_t>(token.as_integer()));
-    Progress progress;
-    while (guesses.size() < wanted.size()) {
-      ASSERT_NE(engine->step(), StepState::idle) << one.find("name")->as_string();
-      const Progress more = unwrap(engine->collect(id));
-      if (!more.tokens.empty() && progress.tokens.empty()) progress = more;
-      if (!progress.tokens.empty()) guesses = drafts.head()->draft(progress.sequence, known);
+    if (asked.prompt.size() <= before) continue;
+    ++held;
+    if (before > 0) {
+      Request first;
+      first.prompt.assign(asked.prompt.begin(), asked.prompt.begin() + static_cast<ptrdiff_t>(before));
+      first.max_tokens = 2;
+      answer(*engine, first);
     }
-    EXPECT_EQ(progress.tokens[0].token, one.find("first_token")->as_integer());
-    EXPECT_EQ(guesses, wanted) << name << " " << one.find("name")->as_string();
+    const tests::FirstGuesses found = tests::first_guesses(*engine, std::move(asked), wanted.size());
+    EXPECT_EQ(found.reused_tokens, before / 64 * 64);
+    EXPECT_EQ(found.token, one.find("first_token")->as_integer());
+    EXPECT_EQ(found.guesses, wanted) << name << " " << one.find("name")->as_string();
   }
+  EXPECT_GT(held, 0u);
 }
 
 TEST(AssistantEngine, GuessesTheGoldensTokens) {
   expect_goldens_guesses(kAssistant);
   expect_goldens_guesses(kOrdered);
+}
+
+// 0.1 s. Beyond the window of 32, and within a page of the prompt's end.
+TEST(AssistantEngine, GuessesTheSameBehindARestoredPrefix) {
+  for (const size_t before : {70u, 200u, 299u}) expect_goldens_guesses(kAssistant, before);
+}
+
+// 0.3 s. Snapshots of earlier conversations give way to the pages of this one.
+TEST(AssistantEngine, DraftsInEveryConversation) {
+  AssistantEngines engines;
+  const std::unique_ptr<Engine> engine = engines.engine(DraftKind::mtp, 1);
+  for (int32_t i = 0; i < 6; ++i) EXPECT_GE(answer(*engine, request(450, 2 * i, 12)).drafted, 8u) << i;
 }
 
 // 1 s. Forked, truncated, gone on from a snapshot: the head begins anew where it was not given the text.

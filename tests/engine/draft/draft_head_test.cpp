@@ -2,6 +2,7 @@
 #include "engine/draft/drafts.h"
 #include "engine/engine_impl.h"
 #include "engine/plan/memory_plan.h"
+#include "tests/engine/draft/first_guesses.h"
 #include "tests/engine/real_engine.h"
 #include "tests/model/draft_checkpoint.h"
 #include "tests/small_models.h"
@@ -164,6 +165,25 @@ TEST_P(DraftHeadEngine, ContinuesWithItsSequence) {
   for (size_t i = 0; i < last[0].size(); ++i) EXPECT_TRUE(same_bits(last[0][i], last[1][i])) << i;
   const EngineStats stats = drafting->stats();
   EXPECT_GE(static_cast<double>(stats.accepted), 0.9 * static_cast<double>(stats.drafted));
+}
+
+// 0.1 s a family.
+TEST_P(DraftHeadEngine, GuessesTheSameBehindARestoredPrefix) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_restored"), tests::nothing_replaced);
+  const Request whole = request(170, 4, 1);
+  for (const size_t before : {140u, 169u}) {
+    const std::unique_ptr<Engine> fresh = engines.engine(options(DraftKind::mtp));
+    const std::unique_ptr<Engine> restored = engines.engine(options(DraftKind::mtp));
+    Request first = whole;
+    first.prompt.resize(before);
+    first.max_tokens = 2;
+    answer(*restored, first);
+    const tests::FirstGuesses want = tests::first_guesses(*fresh, whole, 4);
+    const tests::FirstGuesses found = tests::first_guesses(*restored, whole, 4);
+    EXPECT_EQ(found.reused_tokens, 128u);
+    EXPECT_EQ(want.guesses.size(), 4u);
+    EXPECT_EQ(found.guesses, want.guesses) << before;
+  }
 }
 
 TEST_P(DraftHeadEngine, KeepsNothingOfClosedSequences) {
