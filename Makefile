@@ -16,8 +16,8 @@ MAKE_  := $(MAKE) --no-print-directory
 export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-# Longest first, so that no stage is left alone at the end.
-CHECKS := asan tsan tidy wasm fuzz peer includes format
+# Longest first, so that no stage is left alone at the end. The page's stages leave processors idle, which the first uses.
+CHECKS := asan wasm web chromium tidy peer includes format
 
 .DEFAULT_GOAL := build
 .PHONY: help run run-web train-demo test test-programs test-clients test-levels test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
@@ -67,9 +67,6 @@ test: test-deps ## builds, then runs all tests of a change
 	@$(TIMED) "test: run" $(CTEST) --test-dir build/release
 	@tools/tests_not_run.sh build/release
 	+@$(TIMED) "test: clients of the server" $(MAKE_) test-clients
-	+@$(TIMED) "test: page's module" $(MAKE_) wasm-module
-	+@$(TIMED) "test: page" $(MAKE_) test-web
-	+@$(TIMED) "test: Chromium on WebGPU" $(MAKE_) test-chromium MODELS="gemma4_dense:short17,image gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
 	@tools/stages.sh
 
 test-programs: test-deps
@@ -93,7 +90,7 @@ test-webgpu: test-programs
 	build/release/webgpu_test
 	LP_NATIVE_VECTOR_WIDTH=128 GALLIVM_PERF=nopt build/release/one_answer_test --gtest_filter='*/webgpu*'
 
-# The small models' goldens in Chromium, on WebGPU; `make test` has a case of each family.
+# The small models' goldens in Chromium, on WebGPU; `make check` has a case of each family.
 MODELS ?=
 test-chromium: test-deps wasm-module
 	@tools/fetch_node_webgpu.sh build
@@ -108,12 +105,15 @@ screenshots: test-deps wasm-module
 	SCREENSHOTS=docs/images tests/web/run.sh
 
 # Two stages at a time: while one links or waits, the other computes.
-check: check-deps ## formatting, tidy, second compiler, sanitizers, wasm, fuzzing, llama.cpp beside it
+check: check-deps ## the page in Chromium, formatting, tidy, second compiler, sanitizers, wasm, llama.cpp beside it
 	+@$(MAKE_) -j 2 --output-sync=target $(addprefix timed-check-,$(CHECKS))
 	@tools/stages.sh
 	@echo "check: all of it holds"
 
-timed-check-fuzz: timed-check-asan  # both use build/asan
+# These use the same folder of build/.
+timed-check-web: timed-check-wasm
+timed-check-chromium: timed-check-web
+timed-check-peer: timed-check-chromium
 
 timed-%:
 	@echo "$*:"
@@ -154,6 +154,11 @@ check-peer: check-deps
 	cmake --build build/release -j $(JOBS)
 	tests/peer/check.sh build/release
 
+check-web: test-web
+
+check-chromium: check-deps
+	+@$(MAKE_) test-chromium MODELS="gemma4_dense:short17,image gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
+
 # Answers about pictures and sounds beside llama.cpp's mtmd, which this compiles: two minutes, and the reference models.
 check-peer-media: check-peer
 	cmake -S tests/peer/mtmd -B build/peer/mtmd -G Ninja -DPEER=$(CURDIR)/build/peer
@@ -164,12 +169,6 @@ check-asan: check-deps
 	cmake --preset asan
 	cmake --build build/asan -j $(JOBS) --target quick_tests
 	$(QUICK) --test-dir build/asan
-
-# The pool and the words that threads wait for: what all the rest shares out with.
-check-tsan: check-deps
-	cmake --preset tsan
-	cmake --build build/tsan -j $(JOBS) --target base_test
-	$(QUICK) --test-dir build/tsan -R '^base_[0-9]'
 
 # All that runs on several threads.
 check-tsan-long: check-deps
@@ -186,12 +185,6 @@ check-levels-long: check-deps
 	cmake --preset gcc
 	cmake --build build/gcc -j $(JOBS) --target sluice device_test format_test graph_test
 	$(QUICK) --test-dir build/gcc -R '^(device|format|graph)_'
-
-# Kept inputs, and some seconds without coverage; check-fuzz-long has it.
-check-fuzz: check-deps
-	cmake --preset asan
-	cmake --build build/asan -j $(JOBS) --target fuzzers
-	tools/fuzz.sh build/asan 30
 
 check-fuzz-long: check-deps
 	cmake --preset fuzz
