@@ -16,12 +16,12 @@ MAKE_  := $(MAKE) --no-print-directory
 export CCACHE_BASEDIR   := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-# Longest first, so that no stage is left alone at the end. The page's stages leave processors idle, which the first uses.
-CHECKS := asan wasm web chromium tidy peer includes format
+# Longest first, so that no stage is left alone at the end. The page's stage leaves processors idle, which the first uses.
+CHECKS := asan page tidy peer includes format
 
 .DEFAULT_GOAL := build
 .PHONY: help run run-web train-demo test test-programs test-clients test-levels test-webgpu test-chromium test-web web wasm-module screenshots build install check check-long deps \
-        test-deps check-deps neon-deps format clean check-neon check-tidy-long check-levels-long check-tsan-long check-fuzz-long check-faults-long check-peer-media $(addprefix check-,$(CHECKS))
+        test-deps check-deps neon-deps format clean check-neon check-tidy-long check-levels-long check-tsan-long check-fuzz-long check-faults-long check-peer-media check-wasm $(addprefix check-,$(CHECKS))
 
 # What follows "##" behind a target is its line here.
 help:
@@ -110,10 +110,7 @@ check: check-deps ## the page in Chromium, formatting, tidy, second compiler, sa
 	@tools/stages.sh
 	@echo "check: all of it holds"
 
-# These use the same folder of build/.
-timed-check-web: timed-check-wasm
-timed-check-chromium: timed-check-web
-timed-check-peer: timed-check-chromium
+timed-check-peer: timed-check-page  # both use build/release
 
 timed-%:
 	@echo "$*:"
@@ -153,11 +150,6 @@ check-peer: check-deps
 	cmake --preset release
 	cmake --build build/release -j $(JOBS)
 	tests/peer/check.sh build/release
-
-check-web: test-web
-
-check-chromium: check-deps
-	+@$(MAKE_) test-chromium MODELS="gemma4_dense:short17,image gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
 
 # Answers about pictures and sounds beside llama.cpp's mtmd, which this compiles: two minutes, and the reference models.
 check-peer-media: check-peer
@@ -199,6 +191,12 @@ check-faults-long: check-deps
 	cmake --preset tsan
 	cmake --build build/tsan -j $(JOBS) --target sluice
 	tests/serve/faults/run.sh build/tsan/sluice 10000
+
+# One behind the other, because all of it uses build/wasm.
+check-page: check-deps
+	+@$(TIMED) "check-page: module" $(MAKE_) check-wasm
+	+@$(TIMED) "check-page: page" $(MAKE_) test-web
+	+@$(TIMED) "check-page: Chromium on WebGPU" $(MAKE_) test-chromium MODELS="gemma4_dense:short17,image gemma4_moe:short17 qwen3_5_moe:short17 deepseek_v3:short17"
 
 # src/ less files, threads and sockets as a page loads it, and the goldens there.
 check-wasm: check-deps

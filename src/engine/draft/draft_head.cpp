@@ -131,12 +131,11 @@ std::vector<int32_t> DraftHead::draft(uint64_t sequence, size_t known) const {
 
 void DraftHead::feed(DraftFeed feed, const CachedHistory& text, std::span<const SnapshotMark> marks) {
   const auto found = states_.find(feed.sequence);
-  if (found != states_.end()) {
+  if (found != states_.end() && feed.begin <= found->second.end) {
     State& state = found->second;
-    const uint32_t end = std::min(state.end, feed.begin);
     for (const SnapshotMark& mark : marks)
-      if (mark.position > state.kept && mark.position <= end) keep(state, text, mark.position, mark.at_boundary);
-    state.kept = end;
+      if (mark.position > state.kept && mark.position <= feed.begin) keep(state, text, mark.position, mark.at_boundary);
+    state.kept = feed.begin;
   }
   if (feed.begin > 0 && (found == states_.end() || !goes_on(found->second, feed.begin)))
     resume(feed.sequence, feed.begin, text);
