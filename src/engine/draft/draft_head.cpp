@@ -142,7 +142,8 @@ void DraftHead::feed(DraftFeed feed, const CachedHistory& text, std::span<const 
   feeds_.push_back(std::move(feed));
 }
 
-// A snapshot of the state's first rows: pages of other states lie elsewhere in the text.
+// Leaves a snapshot of the rows before `position`. A state that began behind a gap has none: its pages count from
+// there.
 void DraftHead::keep(const State& state, const CachedHistory& text, uint32_t position, bool at_boundary) {
   if (state.base != 0 || position == 0) return;
   Snapshot snapshot{.length = position, .tables = {}, .at_boundary = at_boundary};

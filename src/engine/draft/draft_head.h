@@ -77,7 +77,7 @@ class DraftHead {
 
   const Program& program() const { return model_->program; }
 
-  // `text`: what the sequence has, with these rows. `marks`: where the text leaves snapshots.
+  // `text`: the sequence, in which these rows are computed. `marks`: the positions at which the text leaves snapshots.
   void feed(DraftFeed feed, const CachedHistory& text, std::span<const SnapshotMark> marks);
   // Begins to run the rows that were fed; false when there are none.
   bool start(TokenClass token_class);
@@ -127,8 +127,8 @@ class DraftHead {
   std::unique_ptr<Runner> runner_;
   std::vector<PagePool> pools_;  // by group; they outlive the tables in states_ and snapshots_
   std::map<uint64_t, State> states_;
-  // The rows before a snapshot's position. The last of them took the token behind it, which no key has: where another
-  // follows now, one row is off.
+  // A snapshot at position p has rows 0 to p - 1. The tree compares the tokens before p, but row p - 1 took token p,
+  // too. If another token stands there now, that one row is not quite right.
   PrefixTree snapshots_{/*any_class=*/true};
   StepBuffer step_;
   uint32_t tokens_ = 0, wanted_ = 0;  // inputs
