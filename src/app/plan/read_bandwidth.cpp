@@ -37,7 +37,7 @@ uint64_t last_cache_bytes() {
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
-ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, cpu::Buffer buffer, size_t words)
+ReadBandwidth::ReadBandwidth(ThreadPool& pool, Reservation reservation, LargeBuffer buffer, size_t words)
     : pool_(&pool), reservation_(std::move(reservation)), buffer_(std::move(buffer)), words_(words) {
   buffer_.prefer_huge_pages();
   pool.parallel(words, 0, [this](const Share& share) {
@@ -49,7 +49,7 @@ Result<ReadBandwidth> ReadBandwidth::open(ThreadPool& pool, Budget& budget, uint
   const uint64_t wanted = std::clamp(kCaches * last_cache_bytes(), kLeastBytes, kMostBytes);
   const uint64_t bytes = std::min(wanted, most / sizeof(uint64_t) * sizeof(uint64_t));
   TRY(Reservation reservation, budget.reserve(Domain::host, Purpose::staging, bytes));
-  TRY(cpu::Buffer buffer, cpu::Buffer::take(bytes, "the memory's bandwidth"));
+  TRY(LargeBuffer buffer, LargeBuffer::take(bytes, "the memory's bandwidth"));
   return ReadBandwidth(pool, std::move(reservation), std::move(buffer), static_cast<size_t>(bytes / sizeof(uint64_t)));
 }
 

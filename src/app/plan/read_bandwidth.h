@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "base/budget.h"
+#include "base/large_buffer.h"
 #include "base/result.h"
 #include "base/threads.h"
-#include "device/cpu/buffer.h"
 
 namespace sluice {
 
@@ -26,12 +26,12 @@ class ReadBandwidth {
  private:
   template <size_t kFetched>
   double measure();
-  ReadBandwidth(ThreadPool& pool, Reservation reservation, cpu::Buffer buffer, size_t words);
+  ReadBandwidth(ThreadPool& pool, Reservation reservation, LargeBuffer buffer, size_t words);
   uint64_t* words() const { return reinterpret_cast<uint64_t*>(buffer_.data()); }
 
   ThreadPool* pool_;
   Reservation reservation_;
-  cpu::Buffer buffer_;
+  LargeBuffer buffer_;
   size_t words_;
 };
 

@@ -13,9 +13,9 @@ Result<Memory> Memory::take(const CpuPlan& plan, const WeightSource& weights, Bu
   memory.plan_ = &plan;
   TRY(memory.weights_, find_planned(plan.request(), weights));
   TRY(memory.reservations_, reserve_planned(budget, plan.memory()));
-  TRY(memory.activations_, Buffer::take(plan.activation_bytes(), "activations"));
-  TRY(memory.cache_, Buffer::take(plan.cache_bytes(), "keys and values"));
-  TRY(memory.slots_, Buffer::take(plan.slot_bytes(), "experts", kSlotAlignment));
+  TRY(memory.activations_, LargeBuffer::take(plan.activation_bytes(), "activations"));
+  TRY(memory.cache_, LargeBuffer::take(plan.cache_bytes(), "keys and values"));
+  TRY(memory.slots_, LargeBuffer::take(plan.slot_bytes(), "experts", kSlotAlignment));
   memory.empty_slots();
   TRY(memory.packed_, PackedWeights::take(plan, memory.weights_));
   memory.decode_factors();

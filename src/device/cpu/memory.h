@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/budget.h"
-#include "device/cpu/buffer.h"
+#include "base/large_buffer.h"
 #include "device/cpu/packed_weights.h"
 #include "device/cpu/plan.h"
 
@@ -93,7 +93,7 @@ class Memory {
 
   const CpuPlan* plan_ = nullptr;
   std::vector<Reservation> reservations_;
-  Buffer activations_, cache_, slots_;
+  LargeBuffer activations_, cache_, slots_;
   std::byte *arena_ = nullptr, *quantised_ = nullptr, *bf16_ = nullptr, *expert_rows_ = nullptr,
             *expert_gate_ = nullptr;
   std::byte *expert_up_ = nullptr, *own_pages_ = nullptr, *part_sums_ = nullptr, *thread_ = nullptr,

@@ -24,7 +24,7 @@ Result<PackedWeights> PackedWeights::take(const CpuPlan& plan, std::span<const T
   packed.first_.resize(weights);
   packed.expert_bytes_.resize(weights);
   packed.packed_experts_.resize(weights);
-  TRY(packed.memory_, Buffer::take(plan.packed_bytes(), "packed weights"));
+  TRY(packed.memory_, LargeBuffer::take(plan.packed_bytes(), "packed weights"));
   packed.memory_.prefer_huge_pages();
   uint64_t next = 0;
   for (const WeightId id : plan.packed_weights()) {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "base/large_buffer.h"
 #include "base/threads.h"
-#include "device/cpu/buffer.h"
 #include "device/cpu/plan.h"
 
 namespace sluice::cpu {
@@ -39,7 +39,7 @@ class PackedWeights {
   std::vector<Matrix> matrices_;                // in the order of packing
   size_t next_ = 0;                             // matrix
   uint64_t next_panel_ = 0;                     // of the next matrix
-  Buffer memory_;
+  LargeBuffer memory_;
 };
 
 }  // namespace sluice::cpu

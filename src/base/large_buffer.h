@@ -13,13 +13,13 @@
 
 #include "base/result.h"
 
-namespace sluice::cpu {
+namespace sluice {
 
-class Buffer {
+class LargeBuffer {
  public:
   // `alignment`: a power of two, whole cache lines.
-  static Result<Buffer> take(uint64_t bytes, const char* what, size_t alignment = 64) {
-    Buffer buffer;
+  static Result<LargeBuffer> take(uint64_t bytes, const char* what, size_t alignment = 64) {
+    LargeBuffer buffer;
     buffer.size_ = bytes;
     if (bytes == 0) return buffer;
     const uint64_t whole = (bytes + alignment - 1) / alignment * alignment;
@@ -47,4 +47,4 @@ class Buffer {
   uint64_t size_ = 0;
 };
 
-}  // namespace sluice::cpu
+}  // namespace sluice
