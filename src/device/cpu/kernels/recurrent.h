@@ -1,8 +1,9 @@
 // Kernels of the gated delta net: the short convolution and the delta rule, row by row.
 //
 // The columns of a head's state are independent: an update reads only k, q and the column's own part of v. A call runs
-// all rows of a sequence through a few vectors of columns, which fit into the first cache. The state of a single row
-// comes from memory. Where that is read faster so (DeltaArgs::ahead), a call takes more columns, and prefetches them.
+// all rows of a sequence through a few vectors of columns, which lie together meanwhile: in place they would share half
+// of the first cache's lines. The state of a single row comes from memory. Where that is read faster so
+// (DeltaArgs::ahead), a call takes more columns, and prefetches them.
 // Sums along the key width are in ascending order in every column.
 #pragma once
 
@@ -28,9 +29,13 @@ struct Recurrent {
     constexpr uint32_t kWide = 16 * S::kStateVectors;
     if (a.ahead)
       for (; j + kWide <= a.last; j += kWide) delta_columns<S::kStateVectors, true>(a, j, Whole());
-    for (; j + 64 <= a.last; j += 64) delta_columns<4, false>(a, j, Whole());
-    for (; j + 16 <= a.last; j += 16) delta_columns<1, false>(a, j, Whole());
-    if (j < a.last) delta_columns<1, false>(a, j, Rest{static_cast<int>(a.last - j)});
+    const bool gathered = a.rows > 1 && a.key_width <= kMostGathered;
+    for (; j + 64 <= a.last; j += 64) gathered ? delta_rows<4>(a, j, Whole()) : delta_columns<4, false>(a, j, Whole());
+    for (; j + 16 <= a.last; j += 16) gathered ? delta_rows<1>(a, j, Whole()) : delta_columns<1, false>(a, j, Whole());
+    if (j < a.last) {
+      const Rest rest{static_cast<int>(a.last - j)};
+      gathered ? delta_rows<1>(a, j, rest) : delta_columns<1, false>(a, j, rest);
+    }
   }
 
  private:
@@ -67,6 +72,63 @@ struct Recurrent {
   }
 
   static constexpr uint64_t kRowsAhead = 8;  // of a state, that are prefetched: docs/experiments.md
+
+  static constexpr uint32_t kMostGathered = 128;  // of the key width
+
+  // Several rows, whose columns of the state lie in `table` meanwhile. While a row updates the state, the next one
+  // multiplies it by its decay and reads it.
+  template <int kVectors, class Access>
+  static void delta_rows(const DeltaArgs& a, uint32_t column, const Access& access) {
+    alignas(64) float table[kMostGathered * 16 * kVectors];
+    const uint32_t keys = a.key_width;
+    const uint64_t width = a.value_width;
+    const auto decay = [&](uint64_t t) { return M::exp(S::splat(a.decay[t * a.gate_stride])); };
+    F read[kVectors], out[kVectors], errors[kVectors];
+    for (F& sum : read) sum = S::splat(0.0f);
+    F factor = decay(0);
+    for (uint32_t i = 0; i < keys; ++i)
+      for (int n = 0; n < kVectors; ++n) {
+        const uint64_t at = i * width + column + 16 * static_cast<uint64_t>(n);
+        const F before = a.slot.before == nullptr ? S::splat(0.0f) : access.load(a.slot.before + at);
+        const F s = before * factor;
+        S::store(table + 16 * (kVectors * i + static_cast<uint32_t>(n)), s);
+        read[n] = S::fma(s, S::splat(a.k[i]), read[n]);
+      }
+    for (uint64_t t = 0; t < a.rows; ++t) {
+      const float* k = a.k + t * a.key_stride;
+      const float* q = a.q + t * a.key_stride;
+      const F beta = S::splat(a.beta[t * a.gate_stride]);
+      for (int n = 0; n < kVectors; ++n) {
+        errors[n] = beta * (access.load(a.v + t * a.value_stride + column + 16 * n) - read[n]);
+        read[n] = out[n] = S::splat(0.0f);
+      }
+      if (t + 1 < a.rows) {
+        const float* const next = k + a.key_stride;
+        factor = decay(t + 1);
+        for (uint32_t i = 0; i < keys; ++i) {
+          float* const row = table + 16 * kVectors * i;
+          const F ki = S::splat(k[i]), qi = S::splat(q[i]), next_ki = S::splat(next[i]);
+          for (int n = 0; n < kVectors; ++n) {
+            F s = S::fma(ki, errors[n], S::load(row + 16 * n));
+            out[n] = S::fma(s, qi, out[n]);
+            s = s * factor;
+            S::store(row + 16 * n, s);
+            read[n] = S::fma(s, next_ki, read[n]);
+          }
+        }
+      } else {
+        for (uint32_t i = 0; i < keys; ++i)
+          for (int n = 0; n < kVectors; ++n) {
+            const float* const from = table + 16 * (kVectors * i + static_cast<uint32_t>(n));
+            const F s = S::fma(S::splat(k[i]), errors[n], S::load(from));
+            access.store(a.slot.after + i * width + column + 16 * static_cast<uint64_t>(n), s);
+            out[n] = S::fma(s, S::splat(q[i]), out[n]);
+          }
+      }
+      for (int n = 0; n < kVectors; ++n)
+        access.store(a.out + t * a.value_stride + column + 16 * n, out[n] * S::splat(a.scale));
+    }
+  }
 
   template <int kVectors, bool kAhead, class Access>
   static void delta_columns(const DeltaArgs& a, uint32_t column, const Access& access) {
