@@ -129,6 +129,7 @@ class Executor {
   void group_by_expert(const Experts& op);
   void run_grouped(const Experts& op);
   void gather_rows(const Experts& op, const ExpertRows& range);
+  Activations gather_all(const Experts& op);
   void multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups);
   void multiply_present(const Experts& op);
   void sum_experts(const Experts& op);

@@ -38,6 +38,30 @@ void Executor::gather_rows(const Experts& op, const ExpertRows& range) {
   });
 }
 
+// All rows as gate and up take them. Where these take nothing but 8-bit blocks, a row is rounded once, not for each of
+// its experts.
+Activations Executor::gather_all(const Experts& op) {
+  const std::array weights{op.gate, op.up};
+  if (op.adapters.gate() || op.adapters.up() ||
+      !std::ranges::all_of(weights, [&](WeightId weight) { return plan_.takes_8bit(weight); })) {
+    gather_rows(op, {.first = 0, .count = chosen_.size()});
+    return products_.prepare(memory_.expert_rows(), chosen_.size(), weights);
+  }
+  const uint64_t hidden = columns(op.x), bytes = kernels_.quantised_bytes(hidden);
+  std::byte* const rounded = reinterpret_cast<std::byte*>(memory_.expert_rows());  // free until down's results
+  CHECK(rows(op.x) * bytes <= chosen_.size() * hidden * sizeof(float));
+  share_out(pool_, rows(op.x), hidden, [&](const Share& share) {
+    for (uint64_t row = share.first; row < share.last; ++row)
+      kernels_.quantise(reals(op.x, row), rounded + row * bytes, hidden);
+  });
+  share_out(pool_, chosen_.size(), hidden / 2, [&](const Share& share) {
+    for (uint64_t i = share.first; i < share.last; ++i)
+      std::copy_n(rounded + chosen_[i].row * bytes, bytes, memory_.quantised() + i * bytes);
+  });
+  return {
+      .x = nullptr, .rows = chosen_.size(), .columns = static_cast<uint32_t>(hidden), .quantised = memory_.quantised()};
+}
+
 // Writes kind(gate x) * up x to expert_gate.
 void Executor::multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups) {
   float *const gate = memory_.expert_gate(), *const up = memory_.expert_up();
@@ -117,9 +141,7 @@ void Executor::run(const Experts& op) {
 }
 
 void Executor::run_grouped(const Experts& op) {
-  gather_rows(op, {.first = 0, .count = chosen_.size()});
-  multiply_inward(op, products_.prepare(memory_.expert_rows(), chosen_.size(), std::array{op.gate, op.up}),
-                  expert_rows_);
+  multiply_inward(op, gather_all(op), expert_rows_);
   const Activations inner = products_.prepare(memory_.expert_gate(), chosen_.size(), std::array{op.down});
   list_downward(op, inner, expert_rows_, true);
   const uint64_t panels = (columns(op.out) + kPanelOutputs - 1) / kPanelOutputs;
