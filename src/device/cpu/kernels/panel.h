@@ -68,6 +68,7 @@ SLUICE_INLINE void keep_order() { __asm__ volatile("" ::: "memory"); }
 template <class S, class Format>
 struct MappedRows {
   using Usual = MappedRows;
+  static constexpr bool kAhead = false;
   static constexpr bool kPacked = false;
   using F = typename S::F;
   using I = typename S::I;
@@ -127,12 +128,14 @@ struct MappedRows {
 };
 
 // kAhead: a word is prefetched S::kFetchAhead bytes before it is read (reads_ahead() in simd_level.h).
-template <class S, class Format, bool kAhead = S::kAlwaysFetches>
+template <class S, class Format, bool kReadsAhead = S::kAlwaysFetches>
 struct PackedRows {
+  static constexpr bool kAhead = kReadsAhead;
   using Usual = PackedRows<S, Format>;  // where a panel meets many rows
   static constexpr bool kPacked = true;
   using F = typename S::F;
   using I = typename S::I;
+  static constexpr size_t kElements = Format::kBlockElements;
   static constexpr BlockPacking kPacking = block_packing<Format>();
   static constexpr size_t kBlockBytes = kPanelOutputs * sizeof(typename Format::Block);
   static constexpr size_t kRestAt = sizeof(typename Format::Block) / 4 * 4 * kPanelOutputs;

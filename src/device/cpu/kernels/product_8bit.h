@@ -10,6 +10,8 @@
 // are multiplied together, so that they share the reading of rows.
 #pragma once
 
+#include <span>
+
 #include "device/cpu/kernels/integers_k.h"
 #include "device/cpu/kernels/integers_small.h"
 #include "device/cpu/kernels/integers_table.h"
@@ -65,20 +67,31 @@ struct Product8Bit {
   using I = typename S::I;
   using Block = QuantBlock<S>;
 
+  // What is prefetched while something else is computed, `step` bytes at a time.
+  struct Prefetch {
+    const std::byte* at = nullptr;
+    size_t step = 0;
+
+    SLUICE_INLINE void fetch() {
+      for (const std::byte* line = at; line < at + step; line += 64) __builtin_prefetch(line, 0, 2);
+      at += step;
+    }
+  };
+
   // View: an integer view, Rows: MappedRows or PackedRows (panel.h).
   template <class View, class Rows>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
+    constexpr bool kNext = Rows::kAhead;
     for (uint32_t row = 0; row < a.rows; row += kRowsTogether) {
       const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
-      if (rows <= (kTogether<Rows> ? kFewRows : 1)) {
-        for (uint32_t r = 0; r < rows; r += 4)
-          few_rows<View, Rows>(a, row + r, rows - r < 4 ? rows - r : 4, first, last);
+      if (rows <= (kTogether<Rows> ? kFewRows<View> : 1)) {
+        few_rows<View, Rows>(a, row, rows, first, last);
         continue;
       }
       for (int b = 0; b < blocks(a); b += kBlocksOfSlice)
         for (uint32_t o = first; o < last; o += S::kDotPanels * kPanelOutputs)
-          last - o > kPanelOutputs ? panels<View, typename Rows::Usual, S::kDotPanels>(a, row, rows, o, last, b)
-                                   : panels<View, typename Rows::Usual, 1>(a, row, rows, o, last, b);
+          last - o > kPanelOutputs ? panels<View, typename Rows::Usual, S::kDotPanels>(a, row, rows, o, last, b, kNext)
+                                   : panels<View, typename Rows::Usual, 1>(a, row, rows, o, last, b, kNext);
     }
   }
 
@@ -106,16 +119,22 @@ struct Product8Bit {
   // Adds the products with `count` blocks of some panels to the sums of rows that begin at `x`.
   template <class View, int P>
   static void add_rows(const PanelBlock<S>* const (&panels)[P], int count, const std::byte* x, uint64_t x_stride,
-                       uint32_t rows, F* const (&sums)[P]) {
+                       uint32_t rows, F* const (&sums)[P], std::span<Prefetch> meanwhile = {}) {
     uint32_t r = 0;
-    for (; r + S::kDotRows <= rows; r += S::kDotRows)
+    for (; r + S::kDotRows <= rows; r += S::kDotRows) {
       add_blocks<View, S::kDotRows>(panels, count, x + r * x_stride, x_stride, sums, r);
+      for (Prefetch& next : meanwhile) next.fetch();
+    }
     for (; r < rows; ++r) add_blocks<View, 1>(panels, count, x + r * x_stride, x_stride, sums, r);
   }
 
  private:
   static constexpr uint32_t kRowsTogether = 128;
-  static constexpr uint32_t kFewRows = 8;
+  // More where a lane multiplies four bytes: turning and keeping them is a larger part of the time there.
+  template <class View>
+  static constexpr uint32_t kFewRows = S::kDotPanels == 1 ? 8
+                                       : View::kHalves    ? 16
+                                                          : 24;
   // Whether few rows share the reading of weights. Each such kernel costs compilers much time, so only packed weights
   // have them. Beneath sanitizers it would be minutes a file, and none have them.
   template <class Rows>
@@ -129,19 +148,33 @@ struct Product8Bit {
     outputs == kPanelOutputs ? S::store(out, sums) : S::store(out, sums, static_cast<int>(outputs));
   }
 
-  // At most four rows, which meet weights as they come: for so few that costs less than keeping turned panels.
+  // Few rows meet weights as they come, four rows in each pass over a panel, which stays in the first caches. For so
+  // few that costs less than keeping turned panels. While several passes read a panel, the next one is prefetched.
   template <class View, class Rows>
   static void few_rows(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t first, uint32_t last) {
     for (uint32_t o = first; o < last; o += kPanelOutputs) {
       const Rows weights(a, o, last);
       const uint32_t outputs = last - o < kPanelOutputs ? last - o : kPanelOutputs;
-      if (rows == 1) {
-        rows_of_panel<View, 1>(a, weights, row, 1, o, outputs);
-      } else if constexpr (kTogether<Rows>) {
-        if (rows == 2)
-          rows_of_panel<View, 2>(a, weights, row, 2, o, outputs);
-        else
-          rows_of_panel<View, 4>(a, weights, row, rows, o, outputs);
+      Prefetch next;
+      if constexpr (!kTogether<Rows>) {
+        rows_of_panel<View, 1>(a, weights, row, 1, o, outputs, next);
+      } else {
+        const typename Rows::Usual again(a, o, last);
+        const uint32_t passes = (rows + 3) / 4;
+        if (Rows::kAhead && passes > 1 && o + kPanelOutputs < last)
+          next = {.at = again.blocks + kPanelOutputs * a.weight_stride,
+                  .step = kPanelOutputs * a.weight_stride * View::kElements / a.columns / passes};
+        for (uint32_t r = 0; r < rows; r += 4) {
+          const uint32_t left = rows - r < 4 ? rows - r : 4;
+          if (left == 1)
+            rows_of_panel<View, 1>(a, weights, row + r, 1, o, outputs, next);
+          else if (left == 2)
+            rows_of_panel<View, 2>(a, weights, row + r, 2, o, outputs, next);
+          else if (r == 0 && (o == first || passes == 1))
+            rows_of_panel<View, 4>(a, weights, row + r, left, o, outputs, next);
+          else
+            rows_of_panel<View, 4>(a, again, row + r, left, o, outputs, next);
+        }
       }
     }
   }
@@ -149,7 +182,7 @@ struct Product8Bit {
   // Sixteen outputs of up to X rows, in which the last one stands for those that are missing.
   template <class View, int X, class Rows>
   static void rows_of_panel(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t rows, uint32_t output,
-                            uint32_t outputs) {
+                            uint32_t outputs, Prefetch& next) {
     constexpr int kStep = View::kElements / kQuantElements;
     const Block* x[X];
     F sums[X], ignored[X];
@@ -170,6 +203,7 @@ struct Product8Bit {
         }
       }
       View::turn(weights, static_cast<size_t>(b) * kQuantElements, a.columns, dots);
+      next.fetch();
     }
     for (uint32_t r = 0; r < rows; ++r) store(a, row + r, output, outputs, sums[r]);
   }
@@ -177,9 +211,10 @@ struct Product8Bit {
   static int blocks(const ProductArgs& a) { return static_cast<int>(a.columns / kQuantElements); }
 
   // P panels, from `output` on, of at most kRowsTogether rows: blocks [begin, begin + kBlocksOfSlice). Sums wait in
-  // `out` between slices.
+  // `out` between slices. `prefetch`: while blocks are multiplied, those that come next are prefetched.
   template <class View, class Rows, int P>
-  static void panels(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t output, uint32_t last, int begin) {
+  static void panels(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t output, uint32_t last, int begin,
+                     bool prefetch) {
     constexpr int kStep = View::kElements / kQuantElements;
     static_assert(kBlocksTogether % kStep == 0);
     static_assert(kBlocksOfSlice % kBlocksTogether == 0);
@@ -200,17 +235,35 @@ struct Product8Bit {
       const int count = end - b < kBlocksTogether ? end - b : kBlocksTogether;
       PanelBlock<S> turned[P][kBlocksTogether];
       const PanelBlock<S>* from[P];
+      Prefetch next[P];
       for (uint32_t p = 0; p < P; ++p) {
         const Rows weights(a, output + p * kPanelOutputs, last);
         for (int i = 0; i < count; i += kStep)
           View::turn(weights, static_cast<size_t>(b + i) * kQuantElements, a.columns, turned[p] + i);
         for (int i = 0; i < count; ++i) pair(turned[p][i]);
         from[p] = turned[p];
+        if constexpr (Rows::kPacked)
+          if (prefetch) next[p] = behind(weights, a, output + p * kPanelOutputs, last, b, begin, end, rows);
       }
-      add_rows<View>(from, count, x + static_cast<size_t>(b) * sizeof(Block), a.x_stride, rows, to);
+      add_rows<View>(from, count, x + static_cast<size_t>(b) * sizeof(Block), a.x_stride, rows, to, next);
     }
     for (uint32_t p = 0; p < P; ++p)
       for (uint32_t r = 0; r < rows; ++r) store(a, row + r, output + p * kPanelOutputs, outputs[p], sums[p][r]);
+  }
+
+  // The blocks that panels() turns next, in equal parts for the groups of rows that are multiplied before.
+  template <class Weights>
+  static Prefetch behind(const Weights& weights, const ProductArgs& a, uint32_t output, uint32_t last, int block,
+                         int begin, int end, uint32_t rows) {
+    constexpr int kStep = static_cast<int>(Weights::kElements / kQuantElements);
+    const bool same = block + kBlocksTogether < end;
+    if (!same && output + S::kDotPanels * kPanelOutputs >= last) return {};
+    const uint64_t panel = same ? 0 : S::kDotPanels * kPanelOutputs * a.weight_stride;
+    const int from = same ? block + kBlocksTogether : begin;
+    const size_t bytes = static_cast<size_t>(kBlocksTogether / kStep) * Weights::kBlockBytes;
+    const size_t step = bytes / ((rows + S::kDotRows - 1) / S::kDotRows);
+    return {.at = weights.blocks + panel + static_cast<size_t>(from / kStep) * Weights::kBlockBytes,
+            .step = (step + 63) / 64 * 64};
   }
 
   // X rows, whose sums begin at `row`.
