@@ -148,6 +148,18 @@ struct Product8Bit {
     outputs == kPanelOutputs ? S::store(out, sums) : S::store(out, sums, static_cast<int>(outputs));
   }
 
+  // One to four rows.
+  template <class View, class Rows>
+  static void pass(const ProductArgs& a, const Rows& weights, uint32_t row, uint32_t rows, uint32_t output,
+                   uint32_t outputs, Prefetch& next) {
+    if (rows == 1)
+      rows_of_panel<View, 1>(a, weights, row, 1, output, outputs, next);
+    else if (rows == 2)
+      rows_of_panel<View, 2>(a, weights, row, 2, output, outputs, next);
+    else
+      rows_of_panel<View, 4>(a, weights, row, rows, output, outputs, next);
+  }
+
   // Few rows meet weights as they come, four rows in each pass over a panel, which stays in the first caches. For so
   // few that costs less than keeping turned panels. While several passes read a panel, the next one is prefetched.
   template <class View, class Rows>
@@ -166,14 +178,9 @@ struct Product8Bit {
                   .step = kPanelOutputs * a.weight_stride * View::kElements / a.columns / passes};
         for (uint32_t r = 0; r < rows; r += 4) {
           const uint32_t left = rows - r < 4 ? rows - r : 4;
-          if (left == 1)
-            rows_of_panel<View, 1>(a, weights, row + r, 1, o, outputs, next);
-          else if (left == 2)
-            rows_of_panel<View, 2>(a, weights, row + r, 2, o, outputs, next);
-          else if (r == 0 && (o == first || passes == 1))
-            rows_of_panel<View, 4>(a, weights, row + r, left, o, outputs, next);
-          else
-            rows_of_panel<View, 4>(a, again, row + r, left, o, outputs, next);
+          // What was prefetched is not prefetched again.
+          r == 0 && (o == first || passes == 1) ? pass<View>(a, weights, row + r, left, o, outputs, next)
+                                                : pass<View>(a, again, row + r, left, o, outputs, next);
         }
       }
     }
