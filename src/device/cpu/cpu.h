@@ -19,11 +19,13 @@
 
 namespace sluice {
 
-// In ascending order. A level includes the features of the levels before it on the same kind of processor.
+// In ascending order. A level includes the features of the levels before it on the same kind of processor, but for
+// AVX-VNNI, which processors with AVX-512 may lack.
 enum class SimdLevel : uint8_t {
   scalar,
   avx2,         // AVX2, FMA, F16C
-  avx512,       // AVX-512 F, BW, DQ, VL
+  avx_vnni,     // and VNNI for its registers
+  avx512,       // AVX2 and AVX-512 F, BW, DQ, VL
   avx512_vnni,  // and VNNI
   avx512_bf16,  // and BF16
   amx,          // and AMX with 8-bit integers and bf16
@@ -31,7 +33,7 @@ enum class SimdLevel : uint8_t {
   neon,         // Arm's NEON with DotProd
   neon_i8mm,    // and I8MM
 };
-inline constexpr int kSimdLevels = 9;
+inline constexpr int kSimdLevels = 10;
 
 const char* simd_name(SimdLevel level);  // as --simd takes it: "avx512vnni"
 Result<SimdLevel> parse_simd_level(std::string_view name);

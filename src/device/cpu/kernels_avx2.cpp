@@ -4,6 +4,6 @@
 
 namespace sluice::cpu {
 
-constinit const Kernels kAvx2Kernels = make_kernels<Avx2>();
+constinit const Kernels kAvx2Kernels = make_kernels<Avx2<false>>();
 
 }  // namespace sluice::cpu

@@ -19,14 +19,16 @@ namespace {
 
 // Every kind of processor knows all names. Levels of other kinds have no kernels.
 #if defined(SLUICE_AVX2_ONLY)
-constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = nullptr, *kAvx512Vnni = nullptr, *kAmx = nullptr;
+constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvxVnni = nullptr, *kAvx512 = nullptr, *kAvx512Vnni = nullptr,
+                        *kAmx = nullptr;
 constexpr const Bf16Kernels *kAvx512Bf16 = nullptr, *kAmxBf16 = nullptr;
 #elif defined(__x86_64__)
-constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvx512 = &kAvx512Kernels, *kAvx512Vnni = &kAvx512VnniKernels,
-                        *kAmx = &kAmxKernels;
+constexpr const Kernels *kAvx2 = &kAvx2Kernels, *kAvxVnni = &kAvxVnniKernels, *kAvx512 = &kAvx512Kernels,
+                        *kAvx512Vnni = &kAvx512VnniKernels, *kAmx = &kAmxKernels;
 constexpr const Bf16Kernels *kAvx512Bf16 = &kAvx512Bf16Kernels, *kAmxBf16 = &kAmxBf16Kernels;
 #else
-constexpr const Kernels *kAvx2 = nullptr, *kAvx512 = nullptr, *kAvx512Vnni = nullptr, *kAmx = nullptr;
+constexpr const Kernels *kAvx2 = nullptr, *kAvxVnni = nullptr, *kAvx512 = nullptr, *kAvx512Vnni = nullptr,
+                        *kAmx = nullptr;
 constexpr const Bf16Kernels *kAvx512Bf16 = nullptr, *kAmxBf16 = nullptr;
 #endif
 #if defined(__wasm_simd128__)
@@ -45,6 +47,7 @@ constexpr bool kProven = true, kEmulated = false;
 constexpr std::array<SimdInfo, kSimdLevels> kLevels = {{
     {SimdLevel::scalar, "scalar", "scalar", &kScalarKernels, nullptr, kProven},
     {SimdLevel::avx2, "avx2", "AVX2", kAvx2, nullptr, kProven},
+    {SimdLevel::avx_vnni, "avxvnni", "AVX2, VNNI", kAvxVnni, nullptr, kProven},
     {SimdLevel::avx512, "avx512", "AVX-512", kAvx512, nullptr, kProven},
     {SimdLevel::avx512_vnni, "avx512vnni", "AVX-512 VNNI", kAvx512Vnni, nullptr, kProven},
     {SimdLevel::avx512_bf16, "avx512bf16", "AVX-512 VNNI, BF16", kAvx512Vnni, kAvx512Bf16, kProven},
@@ -64,6 +67,11 @@ bool tiles_are_ours() {
 #else
   return false;
 #endif
+}
+bool has_avx_vnni() {
+  constexpr unsigned kVnni = 1u << 4;  // of leaf 7's second part
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kVnni) != 0;
 }
 bool has_amx() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;  // of leaf 7
@@ -86,6 +94,7 @@ bool supported(SimdLevel level) {
     case SimdLevel::scalar: return true;
     case SimdLevel::avx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    case SimdLevel::avx_vnni: return has_avx_vnni();
     case SimdLevel::avx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -167,8 +176,10 @@ const std::vector<SimdLevel>& simd_levels() {
     levels.reserve(kSimdLevels);
     for (const cpu::SimdInfo& info : cpu::kLevels) {
       if (info.kernels == nullptr) continue;
-      if (!cpu::supported(info.level)) break;
-      levels.push_back(info.level);
+      if (cpu::supported(info.level))
+        levels.push_back(info.level);
+      else if (info.level != SimdLevel::avx_vnni)  // AVX-512 may be there without it
+        break;
     }
     return levels;
   }();

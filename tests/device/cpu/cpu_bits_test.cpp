@@ -193,9 +193,10 @@ TEST(CpuDevice, InstructionSetsHaveNames) {
     const auto level = static_cast<SimdLevel>(i);
     EXPECT_EQ(*parse_simd_level(simd_name(level)), level);
   }
-  EXPECT_EQ(parse_simd_level("sse").error().text,
-            "instruction set: found sse: want one of scalar, avx2, avx512, avx512vnni, avx512bf16, amx, simd128, neon, "
-            "neon_i8mm");
+  EXPECT_EQ(
+      parse_simd_level("sse").error().text,
+      "instruction set: found sse: want one of scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16, amx, simd128, "
+      "neon, neon_i8mm");
 }
 
 PlanRequest request_for(const OpCase& one, Arithmetic arithmetic) {

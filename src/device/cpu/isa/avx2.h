@@ -1,14 +1,17 @@
-// AVX2 with FMA and F16C: a vector is two registers. isa/scalar.h explains the members. Only kernels_avx2.cpp includes
-// this file, because code for one level must never be used for another.
+// AVX2 with FMA and F16C, also with VNNI for such registers (AVX-VNNI): a vector is two registers. isa/scalar.h
+// explains the members. With VNNI a lane multiplies four bytes. Each variant belongs to one file, because code for one
+// level must never be used for another.
 #pragma once
 
 #include <immintrin.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace sluice::cpu {
 
+template <bool kVnni>
 struct Avx2 {
   static constexpr bool kTiles = false;
   static constexpr size_t kFetchAhead = 4096;
@@ -21,9 +24,9 @@ struct Avx2 {
   static constexpr int kStateVectors = 4;
   static constexpr int kDotRows = 4;
   static constexpr int kDotPanels = 1;
-  static constexpr int kDotElements = 2;
-  static constexpr bool kUnsignedWeights = false;
-  using Quant = int16_t;
+  static constexpr int kDotElements = kVnni ? 4 : 2;
+  static constexpr bool kUnsignedWeights = kVnni;
+  using Quant = std::conditional_t<kVnni, int8_t, int16_t>;
 
   struct F {
     __m256 a, b;  // lanes 0 to 7, 8 to 15
@@ -145,6 +148,10 @@ struct Avx2 {
   }
   static F low_f16(I x) { return {low_f16(x.a), low_f16(x.b)}; }
   static void store_weights(I* to, I x, int offset) {
+    if constexpr (kVnni) {
+      to[0] = x;
+      return;
+    }
     const __m256i low = _mm256_set1_epi16(0xff), offsets = _mm256_set1_epi16(static_cast<int16_t>(offset));
     to[0] = {_mm256_sub_epi16(_mm256_and_si256(x.a, low), offsets),
              _mm256_sub_epi16(_mm256_and_si256(x.b, low), offsets)};
@@ -163,6 +170,11 @@ struct Avx2 {
     for (int i = 0; i < 8; ++i) x[i].b = half[i];
   }
   static I dot(I accumulator, I weights, I x) {
+#if defined(__AVXVNNI__)
+    if constexpr (kVnni)
+      return {_mm256_dpbusd_avx_epi32(accumulator.a, weights.a, x.a),
+              _mm256_dpbusd_avx_epi32(accumulator.b, weights.b, x.b)};
+#endif
     return {_mm256_add_epi32(accumulator.a, _mm256_madd_epi16(weights.a, x.a)),
             _mm256_add_epi32(accumulator.b, _mm256_madd_epi16(weights.b, x.b))};
   }
@@ -171,6 +183,11 @@ struct Avx2 {
   static void store_quants(Quant* to, F x) {
     const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
     const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);  // packs by 128 bits
+    if constexpr (kVnni) {
+      const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+      return;
+    }
     const __m256i turned = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(ordered, 0xd8), 0xd8);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), turned);
   }
