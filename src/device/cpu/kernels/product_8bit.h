@@ -130,7 +130,8 @@ struct Product8Bit {
 
  private:
   static constexpr uint32_t kRowsTogether = 128;
-  // More where a lane multiplies four bytes: turning and keeping them is a larger part of the time there.
+  // More in AVX-512 with VNNI: turning panels and keeping them is a larger part of the time there
+  // (docs/experiments.md).
   template <class View>
   static constexpr uint32_t kFewRows = S::kDotPanels == 1 ? 8
                                        : View::kHalves    ? 16
