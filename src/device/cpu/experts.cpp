@@ -39,27 +39,24 @@ void Executor::gather_rows(const Experts& op, const ExpertRows& range) {
 }
 
 // All rows as gate and up take them. Where these take nothing but 8-bit blocks, a row is rounded once, not for each of
-// its experts.
+// its experts. Its blocks are then copied for each of them, if they need no more room than the row itself.
 Activations Executor::gather_all(const Experts& op) {
   const std::array weights{op.gate, op.up};
-  if (op.adapters.gate() || op.adapters.up() ||
+  const uint64_t bytes = kernels_.quantised_bytes(columns(op.x));
+  if (op.adapters.gate() || op.adapters.up() || bytes > columns(op.x) * sizeof(float) ||
       !std::ranges::all_of(weights, [&](WeightId weight) { return plan_.takes_8bit(weight); })) {
     gather_rows(op, {.first = 0, .count = chosen_.size()});
     return products_.prepare(memory_.expert_rows(), chosen_.size(), weights);
   }
-  const uint64_t hidden = columns(op.x), bytes = kernels_.quantised_bytes(hidden);
-  std::byte* const rounded = reinterpret_cast<std::byte*>(memory_.expert_rows());  // free until down's results
-  CHECK(rows(op.x) * bytes <= chosen_.size() * hidden * sizeof(float));
-  share_out(pool_, rows(op.x), hidden, [&](const Share& share) {
-    for (uint64_t row = share.first; row < share.last; ++row)
-      kernels_.quantise(reals(op.x, row), rounded + row * bytes, hidden);
-  });
-  share_out(pool_, chosen_.size(), hidden / 2, [&](const Share& share) {
+  Activations x = products_.prepare(reals(op.x, 0), rows(op.x), weights);
+  auto* const gathered = reinterpret_cast<std::byte*>(memory_.expert_rows());
+  share_out(pool_, chosen_.size(), bytes / sizeof(float), [&](const Share& share) {
     for (uint64_t i = share.first; i < share.last; ++i)
-      std::copy_n(rounded + chosen_[i].row * bytes, bytes, memory_.quantised() + i * bytes);
+      std::copy_n(x.quantised + chosen_[i].row * bytes, bytes, gathered + i * bytes);
   });
-  return {
-      .x = nullptr, .rows = chosen_.size(), .columns = static_cast<uint32_t>(hidden), .quantised = memory_.quantised()};
+  x.rows = chosen_.size();
+  x.quantised = gathered;
+  return x;
 }
 
 // Writes kind(gate x) * up x to expert_gate.

@@ -95,6 +95,7 @@ std::vector<OpCase> Experts::cases() {
            {Format::bf16, 16, 3, 40, 24, ActivationKind::silu},
            {Format::bf16, 40, 8, 64, 32},
            {Format::q8_0, 8, 2, 64, 32},
+           {Format::q8_0, 6, 1, 64, 32},
            {Format::q8_0, 16, 4, 96, 64, ActivationKind::silu},
        })
     cases.push_back(experts_case(one));
