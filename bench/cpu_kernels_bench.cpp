@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/large_buffer.h"
 #include "device/cpu/packing.h"
 #include "device/cpu/plan.h"
 #include "device/cpu/simd_level.h"
@@ -60,7 +61,8 @@ void product(benchmark::State& state, const ProductSetting& setting) {
   std::vector<std::byte> stored(matrix);
   const std::vector<float> x = ramp(size_t{setting.rows} * kColumns);
   for (uint32_t o = 0; o < kOutputs; ++o) encode_row(setting.format, x.data(), stored.data() + o * stride, kColumns);
-  std::vector<std::byte> weights(matrix * matrices);
+  const LargeBuffer weights = *LargeBuffer::take(matrix * matrices, "weights");
+  weights.prefer_huge_pages();  // as packed weights lie
   for (uint64_t i = 0; i < matrices; ++i) {
     std::byte* to = weights.data() + i * matrix;
     const PackArgs pack{.packing = format.packing,
@@ -181,7 +183,7 @@ void add_level(SimdLevel level) {
   for (const Format format :
        {Format::f32, Format::f16, Format::bf16, Format::q8_0, Format::q4_0, Format::q4_k, Format::q6_k})
     for (const Weights weights : {Weights::with_f32, Weights::with_8bit, Weights::packed})
-      for (const uint32_t rows : {1u, 16u, 512u}) {
+      for (const uint32_t rows : {1u, 16u, 24u, 128u, 512u}) {
         if (weights != Weights::with_f32 && format_info(format).block_elements == 1) continue;
         const ProductSetting setting{level, format, weights, rows};
         const std::string title =
