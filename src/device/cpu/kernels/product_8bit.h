@@ -161,8 +161,9 @@ struct Product8Bit {
       rows_of_panel<View, 4>(a, weights, row, rows, output, outputs, next);
   }
 
-  // Few rows meet weights as they come, four rows in each pass over a panel, which stays in the first caches. For so
-  // few that costs less than keeping turned panels. While several passes read a panel, the next one is prefetched.
+  // Few rows are multiplied as the weights are turned: four rows in each pass over a panel, which stays in the first
+  // caches. For so few rows that costs less than storing the turned weights. If there are several passes, each of them
+  // prefetches a part of the next panel.
   template <class View, class Rows>
   static void few_rows(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t first, uint32_t last) {
     for (uint32_t o = first; o < last; o += kPanelOutputs) {

@@ -1,9 +1,10 @@
 // Kernels of the gated delta net: the short convolution and the delta rule, row by row.
 //
 // The columns of a head's state are independent: an update reads only k, q and the column's own part of v. A call runs
-// all rows of a sequence through a few vectors of columns, which lie together meanwhile: in place they would share half
-// of the first cache's lines. The state of a single row comes from memory. Where that is read faster so
-// (DeltaArgs::ahead), a call takes more columns, and prefetches them.
+// all rows of a sequence through a few vectors of columns. Several rows work on a copy of these columns, because parts
+// of the state's rows, a power of two apart, would share a part of the first cache. A single row works on the state,
+// which comes from memory. Where that is read faster so (DeltaArgs::ahead), a call takes more columns, and prefetches
+// them.
 // Sums along the key width are in ascending order in every column.
 #pragma once
 
@@ -73,10 +74,10 @@ struct Recurrent {
 
   static constexpr uint64_t kRowsAhead = 8;  // of a state, that are prefetched: docs/experiments.md
 
-  static constexpr uint32_t kMostGathered = 128;  // of the key width
+  static constexpr uint32_t kMostGathered = 128;  // of the key width: 64 columns take 32 KB
 
-  // Several rows, whose columns of the state lie in `table` meanwhile. While a row updates the state, the next one
-  // multiplies it by its decay and reads it.
+  // Several rows, which work on a copy of the columns in `table`. One pass over it finishes row t's update and output,
+  // and begins row t + 1: it multiplies the state by that row's decay and by its key.
   template <int kVectors, class Access>
   static void delta_rows(const DeltaArgs& a, uint32_t column, const Access& access) {
     alignas(64) float table[kMostGathered * 16 * kVectors];
