@@ -82,16 +82,20 @@ struct Product8Bit {
   template <class View, class Rows>
   static void product(const ProductArgs& a, uint32_t first, uint32_t last, float*) {
     constexpr bool kNext = Rows::kAhead;
-    for (uint32_t row = 0; row < a.rows; row += kRowsTogether) {
-      const uint32_t rows = a.rows - row < kRowsTogether ? a.rows - row : kRowsTogether;
+    const int slice = blocks(a) <= kMostBlocks ? blocks(a) : kBlocksOfSlice;
+    const uint32_t together = rows_together(a.rows, slice);
+    for (uint32_t row = 0; row < a.rows; row += together) {
+      const uint32_t rows = a.rows - row < together ? a.rows - row : together;
       if (rows <= (kTogether<Rows> ? kFewRows<View> : 1)) {
         few_rows<View, Rows>(a, row, rows, first, last);
         continue;
       }
-      for (int b = 0; b < blocks(a); b += kBlocksOfSlice)
+      for (int b = 0; b < blocks(a); b += slice) {
+        const Slice of{.begin = b, .end = blocks(a) - b < slice ? blocks(a) : b + slice};
         for (uint32_t o = first; o < last; o += S::kDotPanels * kPanelOutputs)
-          last - o > kPanelOutputs ? panels<View, typename Rows::Usual, S::kDotPanels>(a, row, rows, o, last, b, kNext)
-                                   : panels<View, typename Rows::Usual, 1>(a, row, rows, o, last, b, kNext);
+          last - o > kPanelOutputs ? panels<View, typename Rows::Usual, S::kDotPanels>(a, row, rows, o, last, of, kNext)
+                                   : panels<View, typename Rows::Usual, 1>(a, row, rows, o, last, of, kNext);
+      }
     }
   }
 
@@ -130,6 +134,9 @@ struct Product8Bit {
 
  private:
   static constexpr uint32_t kRowsTogether = 128;
+  static constexpr int kBlocksOfSlice = 64;  // the second cache holds those of kRowsTogether rows for all weights
+  // With fewer rows it holds so many. Longer rows are multiplied in slices, which store and read all sums in between.
+  static constexpr int kMostBlocks = 2 * kBlocksOfSlice;
   // More in AVX-512 with VNNI: turning panels and keeping them is a larger part of the time there
   // (docs/experiments.md).
   template <class View>
@@ -141,8 +148,20 @@ struct Product8Bit {
   template <class Rows>
   static constexpr bool kTogether = Rows::kPacked && !kSanitized;
   static constexpr int kBlocksTogether = 16;  // of a panel, which the first cache holds
-  static constexpr int kBlocksOfSlice = 64;   // the second cache holds those of kRowsTogether rows for all weights
   static_assert(!S::kPairs || S::kDotPanels == 1);
+
+  struct Slice {
+    int begin = 0, end = 0;  // blocks of a row
+  };
+
+  // Rows that meet all weights before the next ones do, if `slice` blocks of each are multiplied at a time: `rows` in
+  // equal parts that the second cache holds.
+  static uint32_t rows_together(uint32_t rows, int slice) {
+    uint32_t most = kRowsTogether;
+    if (slice > kBlocksOfSlice) most = kRowsTogether * kBlocksOfSlice / static_cast<uint32_t>(slice);
+    const uint32_t parts = rows == 0 ? 1 : (rows + most - 1) / most;
+    return ((rows + parts - 1) / parts + S::kDotRows - 1) / S::kDotRows * S::kDotRows;
+  }
 
   static void store(const ProductArgs& a, uint32_t row, uint32_t output, uint32_t outputs, F sums) {
     float* out = a.out + row * a.out_stride + output;
@@ -219,11 +238,11 @@ struct Product8Bit {
 
   static int blocks(const ProductArgs& a) { return static_cast<int>(a.columns / kQuantElements); }
 
-  // P panels, from `output` on, of at most kRowsTogether rows: blocks [begin, begin + kBlocksOfSlice). Sums wait in
-  // `out` between slices. `prefetch`: while blocks are multiplied, those that come next are prefetched.
+  // P panels, from `output` on, of at most kRowsTogether rows: a slice of the blocks. Sums wait in `out` between
+  // slices. `prefetch`: while blocks are multiplied, those that come next are prefetched.
   template <class View, class Rows, int P>
-  static void panels(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t output, uint32_t last, int begin,
-                     bool prefetch) {
+  static void panels(const ProductArgs& a, uint32_t row, uint32_t rows, uint32_t output, uint32_t last,
+                     const Slice& slice, bool prefetch) {
     constexpr int kStep = View::kElements / kQuantElements;
     static_assert(kBlocksTogether % kStep == 0);
     static_assert(kBlocksOfSlice % kBlocksTogether == 0);
@@ -235,13 +254,12 @@ struct Product8Bit {
       outputs[p] = last - o < kPanelOutputs ? last - o : kPanelOutputs;
       to[p] = sums[p];
       for (uint32_t r = 0; r < rows; ++r)
-        sums[p][r] =
-            begin == 0 ? S::splat(0.0f) : S::load(a.out + (row + r) * a.out_stride + o, static_cast<int>(outputs[p]));
+        sums[p][r] = slice.begin == 0 ? S::splat(0.0f)
+                                      : S::load(a.out + (row + r) * a.out_stride + o, static_cast<int>(outputs[p]));
     }
-    const int end = blocks(a) - begin < kBlocksOfSlice ? blocks(a) : begin + kBlocksOfSlice;
     const std::byte* x = a.x + row * a.x_stride;
-    for (int b = begin; b < end; b += kBlocksTogether) {
-      const int count = end - b < kBlocksTogether ? end - b : kBlocksTogether;
+    for (int b = slice.begin; b < slice.end; b += kBlocksTogether) {
+      const int count = slice.end - b < kBlocksTogether ? slice.end - b : kBlocksTogether;
       PanelBlock<S> turned[P][kBlocksTogether];
       const PanelBlock<S>* from[P];
       Prefetch next[P];
@@ -252,7 +270,7 @@ struct Product8Bit {
         for (int i = 0; i < count; ++i) pair(turned[p][i]);
         from[p] = turned[p];
         if constexpr (Rows::kPacked)
-          if (prefetch) next[p] = behind(weights, a, output + p * kPanelOutputs, last, b, begin, end, rows);
+          if (prefetch) next[p] = behind(weights, a, output + p * kPanelOutputs, last, b, slice, rows);
       }
       add_rows<View>(from, count, x + static_cast<size_t>(b) * sizeof(Block), a.x_stride, rows, to, next);
     }
@@ -263,12 +281,12 @@ struct Product8Bit {
   // The blocks that panels() turns next, in equal parts for the groups of rows that are multiplied before.
   template <class Weights>
   static Prefetch behind(const Weights& weights, const ProductArgs& a, uint32_t output, uint32_t last, int block,
-                         int begin, int end, uint32_t rows) {
+                         const Slice& slice, uint32_t rows) {
     constexpr int kStep = static_cast<int>(Weights::kElements / kQuantElements);
-    const bool same = block + kBlocksTogether < end;
+    const bool same = block + kBlocksTogether < slice.end;
     if (!same && output + S::kDotPanels * kPanelOutputs >= last) return {};
     const uint64_t panel = same ? 0 : S::kDotPanels * kPanelOutputs * a.weight_stride;
-    const int from = same ? block + kBlocksTogether : begin;
+    const int from = same ? block + kBlocksTogether : slice.begin;
     const size_t bytes = static_cast<size_t>(kBlocksTogether / kStep) * Weights::kBlockBytes;
     const size_t step = bytes / ((rows + S::kDotRows - 1) / S::kDotRows);
     return {.at = weights.blocks + panel + static_cast<size_t>(from / kStep) * Weights::kBlockBytes,
