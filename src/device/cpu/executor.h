@@ -133,7 +133,7 @@ class Executor {
   void multiply_inward(const Experts& op, const Activations& x, std::span<const ExpertRows> groups);
   void multiply_present(const Experts& op);
   void sum_experts(const Experts& op);
-  void list_downward(const Experts& op, const Activations& inner, std::span<const ExpertRows> groups, bool in_turn);
+  void list_downward(const Experts& op, const Activations& inner, std::span<const ExpertRows> groups);
   void add_experts(const Experts& op, const Share& outputs);
 
   // adapters.cpp

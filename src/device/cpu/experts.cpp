@@ -8,6 +8,20 @@
 #include "device/cpu/executor.h"
 
 namespace sluice::cpu {
+namespace {
+
+// A thread's share of the outputs of all experts: a half, a quarter and two eighths, because each piece reads all rows
+// and begins anew in the weights of every expert. The last ones are small, so that threads end at about the same time.
+constexpr std::array<uint64_t, 4> kEighthsBefore{0, 4, 6, 7};
+constexpr uint64_t kPieces = kEighthsBefore.size();
+
+// Where piece `piece` of `pieces` begins, of `count` panels.
+uint64_t piece_begin(uint64_t piece, uint64_t count, uint64_t pieces) {
+  const uint64_t eighths = piece / kPieces * 8 + kEighthsBefore[piece % kPieces];
+  return count * eighths / (pieces / kPieces * 8);
+}
+
+}  // namespace
 
 void Executor::group_by_expert(const Experts& op) {
   const auto k = static_cast<uint32_t>(columns(op.index));
@@ -89,10 +103,8 @@ void Executor::multiply_inward(const Experts& op, const Activations& x, std::spa
   products_.multiply(gated_list_, op.kind);
 }
 
-// The down products of these groups, each with what adapters add to it. `in_turn`: each group's results lie where the
-// first one's do, for who computes one after another and has them in the first caches.
-void Executor::list_downward(const Experts& op, const Activations& inner, std::span<const ExpertRows> groups,
-                             bool in_turn) {
+// The down products of these groups, each with what adapters add to it.
+void Executor::list_downward(const Experts& op, const Activations& inner, std::span<const ExpertRows> groups) {
   begin_adapters();
   list_adapter(op.adapters.down(), {.x = memory_.expert_gate(),
                                     .rows = chosen_.size(),
@@ -104,30 +116,27 @@ void Executor::list_downward(const Experts& op, const Activations& inner, std::s
   for (const ExpertRows& one : groups) {
     product_list_.push_back(
         Products::part(products_.product(inner, op.down, memory_.expert_rows(), one.expert), one.first, one.count));
-    Product& down = product_list_.back();
-    const size_t first = additions_.size() - rest.size();
-    down.additions = take_additions(rest, memory_.adapter_scales() + one.first + one.count);
-    if (!in_turn) continue;
-    const uint64_t back = one.first * down.args.out_stride;
-    down.args.out -= back;
-    for (Addition& addition : std::span(additions_).subspan(first, down.additions.size())) addition.args.out -= back;
+    product_list_.back().additions = take_additions(rest, memory_.adapter_scales() + one.first + one.count);
   }
 }
 
 // A thread computes its panels of outputs for all experts in ascending order, so it waits for no other thread but for
-// the first products of adapters.
+// the first products of adapters. The results of all experts pass through one place, which is the thread's own and
+// without gaps: rows as long as those of `out` would share a few lines of the first cache.
 void Executor::add_experts(const Experts& op, const Share& panels) {
   const uint64_t hidden = columns(op.out);
   const uint64_t first = panels.first * kPanelOutputs, last = std::min<uint64_t>(panels.last * kPanelOutputs, hidden);
+  if (first == last) return;
+  const uint64_t width = last - first;
+  float* const results = memory_.expert_rows() + first * chosen_.size();
   if (!additions_.empty()) products_.take_first(panels.thread);
-  for (uint64_t row = 0; row < rows(op.out); ++row) std::fill_n(result(op.out, row) + first, last - first, 0.0f);
+  for (uint64_t row = 0; row < rows(op.out); ++row) std::fill_n(result(op.out, row) + first, width, 0.0f);
   for (size_t group = 0; group < expert_rows_.size(); ++group) {
     const ExpertRows& one = expert_rows_[group];
-    products_.multiply(product_list_[group], first, last, panels.thread);
+    products_.multiply(product_list_[group], {.out = results - first, .stride = width}, first, last, panels.thread);
     for (uint64_t i = 0; i < one.count; ++i) {
       const Chosen& chosen = chosen_[one.first + i];
-      kernels_.accumulate(memory_.expert_rows() + i * hidden + first, chosen.weight, result(op.out, chosen.row) + first,
-                          last - first);
+      kernels_.accumulate(results + i * width, chosen.weight, result(op.out, chosen.row) + first, width);
     }
   }
 }
@@ -140,9 +149,15 @@ void Executor::run(const Experts& op) {
 void Executor::run_grouped(const Experts& op) {
   multiply_inward(op, gather_all(op), expert_rows_);
   const Activations inner = products_.prepare(memory_.expert_gate(), chosen_.size(), std::array{op.down});
-  list_downward(op, inner, expert_rows_, true);
+  list_downward(op, inner, expert_rows_);
   const uint64_t panels = (columns(op.out) + kPanelOutputs - 1) / kPanelOutputs;
-  share_out(pool_, panels, chosen_.size() * inner.columns, [&](const Share& share) { add_experts(op, share); });
+  const uint64_t pieces = pool_.threads() * kPieces;
+  share_out(pool_, pieces, chosen_.size() * inner.columns * panels / pieces, [&](const Share& share) {
+    for (uint64_t piece = share.first; piece < share.last; ++piece)
+      add_experts(op, {.thread = share.thread,
+                       .first = piece_begin(piece, panels, pieces),
+                       .last = piece_begin(piece + 1, panels, pieces)});
+  });
 }
 
 std::vector<uint32_t> Executor::choose_experts(uint32_t op) {
@@ -204,7 +219,7 @@ void Executor::multiply_present(const Experts& op) {
   multiply_inward(op, x, present_);
   for (const ExpertRows& one : present_)
     inner = products_.prepare_part(memory_.expert_gate(), one.first, one.count, std::array{op.down});
-  list_downward(op, inner, present_, false);
+  list_downward(op, inner, present_);
   products_.multiply(product_list_);
 }
 

@@ -41,6 +41,8 @@ constexpr uint32_t kFirstRows = 128;
 // Results that wait in the first caches for what is added to them.
 constexpr uint64_t kWaitingResults = 16384;
 
+Results place_of(const Product& product) { return {.out = product.args.out, .stride = product.args.out_stride}; }
+
 // Outputs to multiply before what is added to them is: whole panels, in pairs as the kernels of tiles like them.
 uint64_t outputs_at_once(const Product& product) {
   constexpr uint64_t kPair = 2 * kPanelOutputs;
@@ -136,31 +138,36 @@ Product Products::part(Product product, uint64_t first_row, uint64_t count) {
   return product;
 }
 
-void Products::compute(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const {
-  product.kernel(product.args, static_cast<uint32_t>(first),
-                 static_cast<uint32_t>(std::min<uint64_t>(last, product.outputs)), memory_.thread(thread));
-}
-
 void Products::take_first(uint32_t thread) {
-  first_.take([&](const Product& product, uint64_t first, uint64_t last) { compute(product, first, last, thread); });
+  first_.take([&](const Product& product, uint64_t first, uint64_t last) {
+    multiply(product, place_of(product), first, last, thread);
+  });
 }
 
-void Products::multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
-  if (product.additions.empty()) return compute(product, first, last, thread);
+void Products::multiply(const Product& product, const Results& to, uint64_t first, uint64_t last, uint32_t thread) {
+  const auto placed = [&](ProductArgs args) {
+    const auto row = static_cast<uint64_t>(args.out - product.args.out) / args.out_stride;
+    args.out = to.out + row * to.stride;
+    args.out_stride = to.stride;
+    return args;
+  };
+  const ProductArgs args = placed(product.args);
   last = std::min<uint64_t>(last, product.outputs);
-  const uint64_t step = outputs_at_once(product);
+  const uint64_t step = product.additions.empty() ? last - first : outputs_at_once(product);
   for (; first < last; first += step) {
-    const auto from = static_cast<uint32_t>(first), to = static_cast<uint32_t>(std::min(first + step, last));
-    compute(product, from, to, thread);
+    const auto from = static_cast<uint32_t>(first), end = static_cast<uint32_t>(std::min(first + step, last));
+    product.kernel(args, from, end, memory_.thread(thread));
+    if (product.additions.empty()) return;
     first_.wait();
-    for (const Addition& one : product.additions) one.kernel(one.args, one.scales, from, to, memory_.thread(thread));
+    for (const Addition& one : product.additions)
+      one.kernel(placed(one.args), one.scales, from, end, memory_.thread(thread));
   }
 }
 
 void Products::multiply(std::span<const Product> products) {
   share_out_panels(pool_, products, [this](const Product& product, uint64_t first, uint64_t last, uint32_t thread) {
     if (!product.additions.empty()) take_first(thread);
-    multiply(product, first, last, thread);
+    multiply(product, place_of(product), first, last, thread);
   });
 }
 
@@ -169,8 +176,8 @@ void Products::multiply(std::span<const GatedProduct> products, ActivationKind k
   share_out_panels(pool_, products,
                    [this, activate](const GatedProduct& product, uint64_t first, uint64_t last, uint32_t thread) {
                      if (!product.gate.additions.empty() || !product.up.additions.empty()) take_first(thread);
-                     multiply(product.gate, first, last, thread);
-                     multiply(product.up, first, last, thread);
+                     multiply(product.gate, place_of(product.gate), first, last, thread);
+                     multiply(product.up, place_of(product.up), first, last, thread);
                      const ProductArgs& gate = product.gate.args;
                      const uint64_t n = std::min<uint64_t>(last, product.gate.outputs) - first;
                      for (uint64_t row = 0; row < gate.rows; ++row) {

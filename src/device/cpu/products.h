@@ -34,6 +34,12 @@ struct Product {
   std::span<const Addition> additions{};  // to its results
 };
 
+// A place for results: output o of row r lies at out[r stride + o].
+struct Results {
+  float* out = nullptr;
+  uint64_t stride = 0;
+};
+
 // out = kind(gate) * up, with gate's row length. `out` may equal gate's results.
 struct GatedProduct {
   Product gate, up;
@@ -88,14 +94,12 @@ class Products {
   void take_first(uint32_t thread);
 
   // Computes outputs [first, last) on the calling thread.
-  void multiply(const Product& product, uint64_t first, uint64_t last, uint32_t thread);
+  void multiply(const Product& product, const Results& to, uint64_t first, uint64_t last, uint32_t thread);
   // Compute all products in one loop of the pool.
   void multiply(std::span<const Product> products);
   void multiply(std::span<const GatedProduct> products, ActivationKind kind);
 
  private:
-  void compute(const Product& product, uint64_t first, uint64_t last, uint32_t thread) const;
-
   const CpuPlan& plan_;
   const Memory& memory_;
   ThreadPool& pool_;
