@@ -8,6 +8,8 @@
 // Sums along the key width are in ascending order in every column.
 #pragma once
 
+#include <algorithm>
+
 #include "device/cpu/kernels.h"
 #include "device/cpu/kernels/math.h"
 #include "graph/ops/recurrent.h"
@@ -20,9 +22,7 @@ struct Recurrent {
   using M = Math<S>;
 
   static void short_conv(const ConvArgs& a) {
-    uint64_t c = a.first;
-    for (; c + 16 <= a.last; c += 16) conv_channels(a, c, Whole());
-    if (c < a.last) conv_channels(a, c, Rest{static_cast<int>(a.last - c)});
+    for (uint64_t c = a.first; c < a.last; c += kStrip) conv_channels(a, c, std::min(a.last, c + kStrip));
   }
 
   static void delta_rule(const DeltaArgs& a) {
@@ -50,26 +50,45 @@ struct Recurrent {
     F load(const float* from) const { return S::load(from, n); }
     void store(float* to, const F& x) const { S::store(to, x, n); }
   };
-  static int count(const Whole&) { return 16; }
-  static int count(const Rest& rest) { return rest.n; }
 
-  template <class Access>
-  static void conv_channels(const ConvArgs& a, uint64_t c, const Access& access) {
-    float columns[kMaxConvTaps][16] = {};  // of the weight
-    for (int i = 0; i < count(access); ++i)
-      for (uint32_t j = 0; j < a.taps; ++j) columns[j][i] = a.weight[(c + static_cast<uint64_t>(i)) * a.taps + j];
+  // Channels whose rows are passed through together. A strip of sixteen would touch one line of each row, and lines of
+  // rows that are a power of two apart share a part of the first cache (docs/experiments.md).
+  static constexpr uint64_t kStrip = 256;
+
+  static void conv_channels(const ConvArgs& a, uint64_t first, uint64_t last) {
+    alignas(64) float columns[kMaxConvTaps][kStrip];  // of the weight
+    for (uint64_t c = first; c < last; ++c)
+      for (uint32_t j = 0; j < a.taps; ++j) columns[j][c - first] = a.weight[c * a.taps + j];
     const uint64_t kept = a.taps - 1;
-    // Row t, counted from the oldest one that the state holds.
+    // Row t, counted from the oldest one that the state holds, or null for zeros.
     const auto x = [&](uint64_t t) {
-      if (t >= kept) return access.load(a.x + (t - kept) * a.channels + c);
-      return a.slot.before == nullptr ? S::splat(0.0f) : access.load(a.slot.before + t * a.channels + c);
+      if (t >= kept) return a.x + (t - kept) * a.channels;
+      return a.slot.before == nullptr ? nullptr : a.slot.before + t * a.channels;
     };
     for (uint64_t t = 0; t < a.rows; ++t) {
-      F sum = S::splat(0.0f);
-      for (uint32_t j = 0; j < a.taps; ++j) sum = S::fma(S::load(columns[j]), x(t + j), sum);
-      access.store(a.out + t * a.channels + c, M::silu(sum));
+      const float* rows[kMaxConvTaps];
+      for (uint32_t j = 0; j < a.taps; ++j) rows[j] = x(t + j);
+      float* const out = a.out + t * a.channels;
+      const auto sum_up = [&](uint64_t c, const auto& access) {
+        F sum = S::splat(0.0f);
+        for (uint32_t j = 0; j < a.taps; ++j) {
+          const F one = rows[j] == nullptr ? S::splat(0.0f) : access.load(rows[j] + c);
+          sum = S::fma(S::load(columns[j] + (c - first)), one, sum);
+        }
+        access.store(out + c, M::silu(sum));
+      };
+      uint64_t c = first;
+      for (; c + 16 <= last; c += 16) sum_up(c, Whole());
+      if (c < last) sum_up(c, Rest{static_cast<int>(last - c)});
     }
-    for (uint64_t j = 0; j < kept; ++j) access.store(a.slot.after + j * a.channels + c, x(a.rows + j));
+    for (uint64_t j = 0; j < kept; ++j) {
+      const float* const row = x(a.rows + j);
+      float* const after = a.slot.after + j * a.channels;
+      if (row == nullptr)
+        std::fill(after + first, after + last, 0.0f);
+      else
+        std::copy(row + first, row + last, after + first);
+    }
   }
 
   static constexpr uint64_t kRowsAhead = 8;  // of a state, that are prefetched: docs/experiments.md
