@@ -365,6 +365,25 @@ TEST_P(EveryLevel, EightBitRowsAreTheSameBitsAloneAndAmong300) {
   }
 }
 
+// Long rows are multiplied fewer at a time, and still longer ones in slices.
+TEST_P(EveryLevel, EightBitRowsOfManyColumnsAreTheSameBitsAloneAndAmong100) {
+  for (const Format format : {Format::q8_0, Format::q4_k})
+    for (const uint32_t columns : {2816u, 4352u}) {
+      const ProductCase all{.outputs = 35, .columns = columns, .rows = 100};
+      const Matrix matrix(format, all.outputs, columns, 19);
+      const Floats x = uniform(20, size_t{all.rows} * columns, -2, 2);
+      const Floats found = product_8bit(kernels_, matrix, all, x, format);
+      for (uint32_t row = 0; row < all.rows; row += 11) {
+        const Floats alone(&x[size_t{row} * columns], &x[size_t{row} * columns] + columns);
+        const float* expected = &found[size_t{row} * all.outputs];
+        EXPECT_EQ(bits(product_8bit(kernels_, matrix, {.outputs = all.outputs, .columns = columns, .rows = 1}, alone,
+                                    format)),
+                  bits(Floats(expected, expected + all.outputs)))
+            << format_name(format) << ", " << columns << " columns, row " << row;
+      }
+    }
+}
+
 // x rounded to bf16, to nearest even.
 float rounded_to_bf16(float x) {
   const auto word = std::bit_cast<uint32_t>(x);
