@@ -180,7 +180,8 @@ BenchFacts facts_of(const Model& model, const Machine& machine, const Arguments&
           .parameters = model.facts().parameters,
           .weight_bytes = weight_bytes(model),
           .peaks = peaks_of(*machine.device),
-          .routing = {}};
+          .routing = {},
+          .ready_seconds = 0};
 }
 
 Result<Model> model_of(const BenchRequest& request, const Arguments& arguments, Machine& machine) {
@@ -265,7 +266,9 @@ Status measure_recorded(const RecordedFiles& files, uint32_t rounds, const Model
 Result<BenchReport> measure(const BenchRequest& request, const Arguments& arguments, Console& console) {
   const bool text = !arguments.flag("--json");
   TRY(Machine machine, open_machine(arguments));
+  const uint64_t opened = nanoseconds();
   TRY(const Model model, model_of(request, arguments, machine));
+  const double opening = seconds_since(opened);
   const Arithmetic arithmetic = parse_arithmetic(arguments.text("--arithmetic"));
   BenchReport report{.facts = facts_of(model, machine, arguments), .results = {}, .ops = {}};
   if (arithmetic == Arithmetic::exact) report.facts.peaks.integers = 0;  // exact arithmetic uses no integers
@@ -301,7 +304,9 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
   TRY(options.adapters, made_adapters(model, arguments));
   const BenchTest* const answer = foreseen_test(request.tests);
   TRY(const std::optional<Forecast> foreseen, foresee_test(answer, model, machine, options));
+  const uint64_t placed = nanoseconds();
   TRY(const std::unique_ptr<Engine> engine, open_engine(model, device, machine, options, console));
+  report.facts.ready_seconds = opening + seconds_since(placed);
   meter.set_expert_shares(report.facts.routing.chosen);
   report.facts.numerics_id = engine->numerics_id();
   if (text) console.table(bench_text(report.facts) + bench_head());

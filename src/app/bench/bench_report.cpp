@@ -97,6 +97,7 @@ std::string bench_text(const BenchFacts& facts) {
           fixed(static_cast<double>(facts.parameters) / kGiga, 3), " B parameters, ", format_bytes(facts.weight_bytes),
           "\ndevice    ", facts.device, "\npeaks     ", peaks_text(facts.peaks), "\n");
   if (!facts.numerics_id.empty()) text += cat("numerics  ", facts.numerics_id, "\n");
+  if (facts.ready_seconds > 0) text += cat("ready     after ", digits(facts.ready_seconds), " s\n");
   if (!facts.routing.chosen.empty())
     text += cat("routing   the favourite eighth of the ", facts.routing.chosen.size(), " experts gets ",
                 percent(facts.routing.favourites()), " of the choices, the first of all ",
@@ -189,6 +190,7 @@ Json bench_json(const BenchReport& report) {
                       {"threads", int64_t{facts.threads}},
                       {"arithmetic", facts.arithmetic},
                       {"numerics", facts.numerics_id},
+                      {"ready_seconds", facts.ready_seconds},
                       {"peak_f32_flops", facts.peaks.f32},
                       {"peak_integer_flops", facts.peaks.integers},
                       {"routing", std::move(routing)},
@@ -207,6 +209,9 @@ std::vector<JsonField> bench_fields() {
       {"threads", "integer", "of the pool"},
       {"arithmetic", "string", "`exact` or `fast`"},
       {"numerics", "string", "the numerics id"},
+      {"ready_seconds", "number",
+       "to open the model, place it and pack what is packed before the first token; of a synthetic model also to make "
+       "it"},
       {"peak_f32_flops", "number", "multiplications and additions a second, measured; 0 if unknown"},
       {"peak_integer_flops", "number", "the same for 8-bit integers; 0 in exact arithmetic"},
       {"routing[]", "number", "the share of tokens that choose an expert, the most used one first"},

@@ -18,6 +18,7 @@ struct BenchFacts {
   uint64_t parameters = 0, weight_bytes = 0;
   Peaks peaks;
   RoutingShares routing;
+  double ready_seconds = 0;  // to open the model, place it and pack what is packed before the first token; 0: not known
 };
 
 struct BenchReport {

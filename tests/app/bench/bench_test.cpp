@@ -178,6 +178,7 @@ TEST(Bench, PrintsATableAndWhereTheTimeGoes) {
   EXPECT_THAT(result.out, StartsWith("model     " + kMoe + ", bf16: 0.00"));
   EXPECT_THAT(result.out, HasSubstr("\npeaks     f32 "));
   EXPECT_THAT(result.out, HasSubstr("\nnumerics  cpu/"));
+  EXPECT_THAT(result.out, HasSubstr("\nready     after "));
   EXPECT_THAT(result.out, HasSubstr("\nrouting   the favourite eighth of the 8 experts gets "));
   EXPECT_THAT(result.out, HasSubstr("\ntest            depth  batch  tokens/s"));
   EXPECT_THAT(result.out, HasSubstr("\nprompt 65           0      2 "));
