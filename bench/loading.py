@@ -3,10 +3,10 @@
 
   bench/loading.py SLUICE LLAMA_BENCH FILE.gguf [--threads 2] [--rounds 3] [--cold 0] [-- OPTIONS]
 
-Ours: `ready_seconds`, with weights packed before the first token. The peer's: what its process takes for one token,
-less that token; OPTIONS are given to it, such as `-rtr 1` for weights that ik_llama.cpp repacks. With `--cold 1` the
-system is asked to drop the file from its caches before each turn. Of a model with experts ours is not cold, because
-`sluice bench` computes 64 tokens of it first. Quote ratios, not single times.
+Ours: `ready_seconds`, with weights packed before the first token. The peer's: what its process takes for one token, its
+start included, less that token; OPTIONS are given to it, such as `-rtr 1` for weights that ik_llama.cpp repacks. With
+`--cold 1` the system is asked to drop the file from its caches before each turn. Of a model with experts ours is not
+cold, because `sluice bench` computes 64 tokens of it first. Quote ratios, not single times.
 """
 
 import argparse
