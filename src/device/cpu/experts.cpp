@@ -10,8 +10,9 @@
 namespace sluice::cpu {
 namespace {
 
-// A thread's share of the outputs of all experts: a half, a quarter and two eighths, because each piece reads all rows
-// and begins anew in the weights of every expert. The last ones are small, so that threads end at about the same time.
+// A thread computes its share of the outputs in four pieces: a half, a quarter and two eighths. Each piece reads all
+// rows again and begins anew in the weights of every expert, so there are few. The last ones are small, so that the
+// threads end at about the same time.
 constexpr std::array<uint64_t, 4> kEighthsBefore{0, 4, 6, 7};
 constexpr uint64_t kPieces = kEighthsBefore.size();
 

@@ -145,7 +145,7 @@ void Products::take_first(uint32_t thread) {
 }
 
 void Products::multiply(const Product& product, const Results& to, uint64_t first, uint64_t last, uint32_t thread) {
-  // An addition begins at one of the product's rows.
+  // Arguments of the product, or of an addition that begins at one of its rows, with results in `to`.
   const auto placed = [&](ProductArgs args) {
     const auto row = static_cast<uint64_t>(args.out - product.args.out) / args.out_stride;
     args.out = to.out + row * to.stride;

@@ -93,7 +93,7 @@ class Products {
   // Each thread's piece of a loop of products with additions begins with this.
   void take_first(uint32_t thread);
 
-  // Computes outputs [first, last) on the calling thread. Results go to `to`, wherever the product's own place is.
+  // Computes outputs [first, last) on the calling thread. The results go to `to` instead of the product's own place.
   void multiply(const Product& product, const Results& to, uint64_t first, uint64_t last, uint32_t thread);
   // Compute all products in one loop of the pool.
   void multiply(std::span<const Product> products);

@@ -135,7 +135,8 @@ struct Product8Bit {
  private:
   static constexpr uint32_t kRowsTogether = 128;
   static constexpr int kBlocksOfSlice = 64;  // the second cache holds those of kRowsTogether rows for all weights
-  // With fewer rows it holds so many. Longer rows are multiplied in slices, which store and read all sums in between.
+  // Rows of up to so many blocks are multiplied whole, and fewer of them together. Longer rows are multiplied in
+  // slices, between which all sums are stored and read.
   static constexpr int kMostBlocks = 2 * kBlocksOfSlice;
   // More in AVX-512 with VNNI: turning panels and keeping them is a larger part of the time there
   // (docs/experiments.md).
@@ -154,8 +155,8 @@ struct Product8Bit {
     int begin = 0, end = 0;  // blocks of a row
   };
 
-  // Rows that meet all weights before the next ones do, if `slice` blocks of each are multiplied at a time: `rows` in
-  // equal parts that the second cache holds.
+  // How many rows are multiplied with all weights before the next rows are: equal parts of `rows`, so small that the
+  // second cache holds `slice` blocks of each row.
   static uint32_t rows_together(uint32_t rows, int slice) {
     uint32_t most = kRowsTogether;
     if (slice > kBlocksOfSlice) most = kRowsTogether * kBlocksOfSlice / static_cast<uint32_t>(slice);

@@ -51,8 +51,8 @@ struct Recurrent {
     void store(float* to, const F& x) const { S::store(to, x, n); }
   };
 
-  // Channels whose rows are passed through together. A strip of sixteen would touch one line of each row, and lines of
-  // rows that are a power of two apart share a part of the first cache (docs/experiments.md).
+  // So many channels are computed together, row by row. Sixteen would take one cache line of each row, and lines that
+  // are a power of two apart share a small part of the first cache (docs/experiments.md).
   static constexpr uint64_t kStrip = 256;
 
   static void conv_channels(const ConvArgs& a, uint64_t first, uint64_t last) {
