@@ -344,7 +344,7 @@ TEST(Devices, ListsDevicesAndInstructionSets) {
   expect_known_fields(devices_command(), json_of(run_sluice({"devices", "--json", "--webgpu-library", "./none.so"})),
                       seen);
   // What is said of a GPU alone: WebGpuProgram.DevicesDescribeTheAdapter.
-  for (const char* field : {"kind", "driver", "memory_bytes", "shares_memory", "f16", "subgroups"})
+  for (const char* field : {"kind", "driver", "memory_bytes", "shares_memory", "f16", "subgroups", "matrices"})
     seen.insert(cat("devices[].", field));
   expect_all_fields(devices_command(), seen);
 }

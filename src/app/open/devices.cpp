@@ -61,14 +61,16 @@ Row gpu_row(const Arguments& arguments, std::string* said) {
   Row row{.name = "webgpu",
           .description = adapter.description,
           .more = {cat(gpu_kind(adapter), adapter.is_software ? ": the processor plays it; " : "; ",
-                       memory_text(adapter), "; ", adapter.f16 ? "f16" : "no f16", ", ", subgroup_text(adapter))}};
+                       memory_text(adapter), "; ", adapter.f16 ? "f16" : "no f16", ", ", subgroup_text(adapter),
+                       adapter.matrices ? ", matrix units" : "")}};
   if (!adapter.driver.empty()) row.more.push_back(cat("driver ", printable(adapter.driver)));
   row.facts = {{"kind", gpu_kind(adapter)},
                {"driver", adapter.driver},
                {"memory_bytes", adapter.memory_bytes == 0 ? Json() : Json(static_cast<int64_t>(adapter.memory_bytes))},
                {"shares_memory", adapter.shares_memory},
                {"f16", adapter.f16},
-               {"subgroups", adapter.subgroups}};
+               {"subgroups", adapter.subgroups},
+               {"matrices", adapter.matrices}};
   return row;
 }
 
@@ -141,6 +143,7 @@ CommandSpec devices_command() {
                {"devices[].shares_memory", "boolean", "of a GPU: that heap is the host's memory"},
                {"devices[].f16", "boolean", "of a GPU: 16-bit floats in kernels"},
                {"devices[].subgroups", "boolean", "of a GPU: sums across neighbouring threads"},
+               {"devices[].matrices", "boolean", "of a GPU: its matrix units are used"},
                {"simd[]", "string", "what --simd takes here, narrowest first"},
                {"threads", "integer", "processors this process may run on"},
                {"memory_bytes", "integer", "of the machine, or of this process's control group"}},

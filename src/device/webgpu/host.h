@@ -38,6 +38,8 @@ struct Adapter {
   uint32_t workgroups = 0;  // in each direction of a grid
   bool f16 = false;
   bool subgroups = false;
+  // All subgroups have 32 threads and multiply matrices of 16 by 16 f16, with sums in f32; f16 is there, too.
+  bool matrices = false;
   uint32_t subgroup_least = 0, subgroup_most = 0;
 };
 

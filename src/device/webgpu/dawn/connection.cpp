@@ -1,6 +1,7 @@
 #include "device/webgpu/dawn/connection.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/check.h"
@@ -13,7 +14,7 @@ constexpr size_t kLongestSentence = 400;
 
 // Bytes of the GPU's largest heap; 0: unknown.
 uint64_t memory_bytes(const dawn::Library& library, dawn::Adapter adapter) {
-  if (library.adapter_has_feature(adapter, dawn::kAdapterMemoryHeaps) == 0) return 0;
+  if (library.adapter_has_feature(adapter, library.features.adapter_memory_heaps) == 0) return 0;
   dawn::MemoryHeaps heaps;
   dawn::AdapterInfo info{.next = &heaps.chain};
   if (library.adapter_info(adapter, &info) != dawn::kSuccess) return 0;
@@ -22,6 +23,23 @@ uint64_t memory_bytes(const dawn::Library& library, dawn::Adapter adapter) {
     if ((heaps.heaps[i].properties & dawn::kDeviceLocal) != 0) most = std::max(most, heaps.heaps[i].bytes);
   library.free_memory_heaps(heaps);
   return most;
+}
+
+// Whether subgroups multiply matrices of 16 by 16 f16 and sum in f32. Adapters without f16 do not say that they do.
+bool has_matrices(const dawn::Library& library, dawn::Adapter adapter) {
+  const std::optional<uint32_t> feature = library.features.subgroup_matrix;
+  if (!feature || library.adapter_has_feature(adapter, *feature) == 0) return false;
+  dawn::MatrixConfigs configs;
+  dawn::AdapterInfo info{.next = &configs.chain};
+  if (library.adapter_info(adapter, &info) != dawn::kSuccess) return false;
+  bool found = false;
+  for (size_t i = 0; i < configs.count; ++i) {
+    const dawn::MatrixConfig& config = configs.configs[i];
+    found = found || (config.component == dawn::kMatrixF16 && config.result == dawn::kMatrixF32 && config.m == 16 &&
+                      config.n == 16 && config.k == 16);
+  }
+  library.free_matrix_configs(configs);
+  return found;
 }
 
 Adapter describe(const dawn::Library& library, dawn::Adapter adapter, const dawn::Limits& limits) {
@@ -42,8 +60,10 @@ Adapter describe(const dawn::Library& library, dawn::Adapter adapter, const dawn
       .workgroup_bytes = limits.workgroup_bytes,
       .workgroup_threads = std::min(limits.workgroup_threads, limits.workgroup_x),
       .workgroups = limits.workgroups,
-      .f16 = library.adapter_has_feature(adapter, dawn::kShaderF16) != 0,
-      .subgroups = library.adapter_has_feature(adapter, dawn::kSubgroups) != 0,
+      .f16 = library.adapter_has_feature(adapter, library.features.shader_f16) != 0,
+      .subgroups = library.adapter_has_feature(adapter, library.features.subgroups) != 0,
+      .matrices = info.subgroup_least == 32 && info.subgroup_most == 32 && info.type != dawn::kAdapterCpu &&
+                  has_matrices(library, adapter),
       .subgroup_least = info.subgroup_least,
       .subgroup_most = info.subgroup_most,
   };
@@ -70,7 +90,12 @@ Result<std::shared_ptr<Connection>> connect_with(std::shared_ptr<const dawn::Lib
   struct Asked : Flag {
     dawn::Adapter adapter = nullptr;
   } asked;
-  const dawn::AdapterOptions options;
+  // What Dawn guards: experimental features, of which we use subgroups' matrices, and f16 on NVIDIA's GPUs. There
+  // Dawn's own tests of f16 fail in places. Our kernels multiply matrices of f16 and convert to it, nothing else, and
+  // results are checked before a GPU is taken unasked.
+  constexpr std::array kEnabled = {"allow_unsafe_apis", "vulkan_enable_f16_on_nvidia"};
+  dawn::Toggles toggles{.enabled_count = kEnabled.size(), .enabled = kEnabled.data()};
+  const dawn::AdapterOptions options{.next = api.features.subgroup_matrix ? &toggles.chain : nullptr};
   api.request_adapter(connection->instance, &options,
                       {.callback =
                            [](uint32_t status, dawn::Adapter adapter, dawn::StringView message, void* to, void*) {

@@ -11,17 +11,21 @@ namespace {
 constexpr const char* kWanted = "want that of npm's bun-webgpu-linux-x64 0.1.7";
 
 // Dawn has no function that returns its release. Instead we ask an instance for its limits, which needs no GPU. The
-// release that dawn.h declares answers 64, the most futures of one wait, in the third member of a struct. A release
-// with another limit, another layout of that struct or another number of the status is refused here. A release that
-// differs elsewhere gets through. connect() then refuses limits that no adapter has, and a GPU that the program itself
-// chooses must first compute products correctly (app/open/self_check.h).
+// releases that dawn.h declares answer 64, the most futures of one wait, each by a function and in a struct of its own.
+// A release with another limit, another layout of that struct or another number of the status is refused here. A
+// release that differs elsewhere gets through. connect() then refuses limits that no adapter has, and a GPU that the
+// program itself chooses must first compute products correctly (app/open/self_check.h).
 Status check_release(const Library& library, const std::string& path) {
   constexpr size_t kMostFuturesOfAWait = 64;
   InstanceCapabilities capabilities;
-  const uint32_t status = library.get_instance_capabilities(&capabilities);
-  if (status == kSuccess && capabilities.timed_wait_most == kMostFuturesOfAWait) return {};
+  InstanceLimits limits;
+  const bool is_later = library.get_instance_limits != nullptr;
+  const uint32_t status =
+      is_later ? library.get_instance_limits(&limits) : library.get_instance_capabilities(&capabilities);
+  const size_t most = is_later ? limits.timed_wait_most : capabilities.timed_wait_most;
+  if (status == kSuccess && most == kMostFuturesOfAWait) return {};
   return error(ErrorKind::unsupported, "WebGPU library ", path, ": found another release of Dawn (status ", status,
-               ", ", capabilities.timed_wait_most, " waits): ", kWanted);
+               ", ", most, " waits): ", kWanted);
 }
 
 std::string last_error() {
@@ -48,7 +52,13 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path) {
     function = reinterpret_cast<F>(dlsym(handle, name));
     if (function == nullptr && absent == nullptr) absent = name;
   };
-  get(library->get_instance_capabilities, "wgpuGetInstanceCapabilities");
+  if (dlsym(handle, "wgpuGetInstanceCapabilities") != nullptr) {
+    get(library->get_instance_capabilities, "wgpuGetInstanceCapabilities");
+  } else {
+    library->features = kLaterFeatures;
+    get(library->get_instance_limits, "wgpuGetInstanceLimits");
+    get(library->free_matrix_configs, "wgpuAdapterPropertiesSubgroupMatrixConfigsFreeMembers");
+  }
   get(library->create_instance, "wgpuCreateInstance");
   get(library->process_events, "wgpuInstanceProcessEvents");
   get(library->request_adapter, "wgpuInstanceRequestAdapter");

@@ -1,6 +1,7 @@
-// Our own declarations of the parts of Dawn's C interface that we call, as in npm's bun-webgpu-linux-x64 0.1.7. Layouts
-// and enumerations differ between releases of Dawn and from published headers. Library::open therefore refuses a
-// library that lacks a function or answers unlike this release (check_release() in dawn.cpp).
+// Our own declarations of the parts of Dawn's C interface that we call. They fit two releases: that of npm's
+// bun-webgpu-linux-x64 0.1.7, and that of August 2026 (1e975e28f9), which can be built from its source
+// (docs/webgpu.md). Layouts and enumerations differ between releases of Dawn and from published headers. Library::open
+// therefore refuses a library that lacks a function or answers unlike these releases (check_release() in dawn.cpp).
 //
 // Objects are counted references. Whoever makes one releases it once.
 #pragma once
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -60,7 +62,6 @@ inline constexpr uint32_t kBackendVulkan = 6;
 inline constexpr uint32_t kAdapterDiscrete = 1, kAdapterIntegrated = 2, kAdapterCpu = 3;
 inline constexpr uint32_t kHighPerformance = 2;  // without a preference integrated adapters come first
 inline constexpr uint32_t kFeatureLevelCore = 2;
-inline constexpr uint32_t kShaderF16 = 10, kSubgroups = 17, kAdapterMemoryHeaps = 0x50015;
 inline constexpr uint64_t kMapRead = 0x1, kMapWrite = 0x2, kCopySource = 0x4, kCopyTarget = 0x8, kUniform = 0x40,
                           kStorage = 0x80;
 inline constexpr uint64_t kMapModeRead = 1, kMapModeWrite = 2;
@@ -68,6 +69,14 @@ inline constexpr uint64_t kComputeStage = 4;
 inline constexpr uint32_t kUniformBinding = 2, kStorageBinding = 3, kReadOnlyStorageBinding = 4;
 inline constexpr uint32_t kLostByUs = 2;  // destroyed or released
 inline constexpr uint32_t kErrorOutOfMemory = 3;
+
+// Features, whose numbers differ between the releases. Matrices of subgroups are known in the later one alone.
+struct Features {
+  uint32_t shader_f16 = 10, subgroups = 17, adapter_memory_heaps = 0x50015;
+  std::optional<uint32_t> subgroup_matrix{};
+};
+inline constexpr Features kLaterFeatures{
+    .shader_f16 = 11, .subgroups = 18, .adapter_memory_heaps = 0x50014, .subgroup_matrix = 0x50034};
 
 struct Future {
   uint64_t id = 0;
@@ -93,9 +102,23 @@ struct InstanceCapabilities {
   Bool timed_wait_enable = 0;
   size_t timed_wait_most = 0;
 };
+struct InstanceLimits {  // of the later release
+  Chained* next = nullptr;
+  size_t timed_wait_most = 0;
+};
+// The later release has a count and two pointers in place of the capabilities. All are zero here.
 struct InstanceDescriptor {
   Chained* next = nullptr;
   InstanceCapabilities capabilities{};
+};
+// Chained to AdapterOptions. Names that a release does not know are ignored.
+inline constexpr uint32_t kToggles = 0x5000A;
+struct Toggles {
+  Chained chain{.next = nullptr, .type = kToggles};
+  size_t enabled_count = 0;
+  const char* const* enabled = nullptr;
+  size_t disabled_count = 0;
+  const char* const* disabled = nullptr;
 };
 struct AdapterOptions {
   Chained* next = nullptr;
@@ -121,8 +144,8 @@ struct Limits {
   uint32_t workgroup_bytes = 0, workgroup_threads = 0, workgroup_x = 0, workgroup_y = 0, workgroup_z = 0;
   uint32_t workgroups = 0;
   uint32_t immediate_bytes = 0;
-  uint32_t vertex_storage_buffers = 0, vertex_storage_textures = 0;
-  uint32_t fragment_storage_buffers = 0, fragment_storage_textures = 0;
+  uint32_t vertex_storage_buffers = 0, vertex_storage_textures = 0;      // not in the later release
+  uint32_t fragment_storage_buffers = 0, fragment_storage_textures = 0;  // not in the later release
 };
 struct AdapterInfo {
   Chained* next = nullptr;
@@ -140,6 +163,18 @@ struct MemoryHeaps {
   Chained chain{.next = nullptr, .type = kMemoryHeaps};
   size_t count = 0;
   const MemoryHeap* heaps = nullptr;
+};
+inline constexpr uint32_t kMatrixConfigs = 0x5003B;
+inline constexpr uint32_t kMatrixF32 = 1, kMatrixF16 = 2;
+// Matrices that a subgroup multiplies: a left one of m rows and k columns by a right one of k rows and n columns.
+struct MatrixConfig {
+  uint32_t component = 0, result = 0, m = 0, n = 0, k = 0;
+};
+// Chained to AdapterInfo on adapters with the feature; what it points to is given back by free_matrix_configs.
+struct MatrixConfigs {
+  Chained chain{.next = nullptr, .type = kMatrixConfigs};
+  size_t count = 0;
+  const MatrixConfig* configs = nullptr;
 };
 struct Named {
   Chained* next = nullptr;
@@ -245,13 +280,16 @@ struct Library {
   // `path`: of the library, or its name alone where the system's search finds it.
   static Result<std::shared_ptr<const Library>> open(const std::string& path);
 
-  uint32_t (*get_instance_capabilities)(InstanceCapabilities*) = nullptr;
+  Features features{};
+  uint32_t (*get_instance_capabilities)(InstanceCapabilities*) = nullptr;  // of the first release
+  uint32_t (*get_instance_limits)(InstanceLimits*) = nullptr;              // of the later one
   Instance (*create_instance)(const InstanceDescriptor*) = nullptr;
   void (*process_events)(Instance) = nullptr;
   Future (*request_adapter)(Instance, const AdapterOptions*, CallbackInfo<AdapterCallback>) = nullptr;
   uint32_t (*adapter_limits)(Adapter, Limits*) = nullptr;
   uint32_t (*adapter_info)(Adapter, AdapterInfo*) = nullptr;
   void (*free_memory_heaps)(MemoryHeaps) = nullptr;
+  void (*free_matrix_configs)(MatrixConfigs) = nullptr;  // of the later release
   Bool (*adapter_has_feature)(Adapter, uint32_t) = nullptr;
   Future (*request_device)(Adapter, const DeviceDescriptor*, CallbackInfo<DeviceCallback>) = nullptr;
   Queue (*device_queue)(Device) = nullptr;

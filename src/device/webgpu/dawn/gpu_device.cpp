@@ -16,8 +16,9 @@ GpuDevice::~GpuDevice() {
 Status GpuDevice::open() {
   const Adapter& adapter = connection->described;
   std::vector<uint32_t> features;
-  if (adapter.f16) features.push_back(dawn::kShaderF16);
-  if (adapter.subgroups) features.push_back(dawn::kSubgroups);
+  if (adapter.f16) features.push_back(api().features.shader_f16);
+  if (adapter.subgroups) features.push_back(api().features.subgroups);
+  if (adapter.matrices) features.push_back(*api().features.subgroup_matrix);
   dawn::DeviceDescriptor descriptor{
       .feature_count = features.size(), .features = features.data(), .limits = &connection->limits};
   descriptor.lost = {.callback =
