@@ -26,7 +26,8 @@ namespace sluice {
 // What products round in a device's fast arithmetic; the bars that it is held to follow from that.
 struct FastProducts {
   // Activations that meet weights of f32, f16 and bf16. Format::f32: they are not rounded, the products are those of
-  // exact arithmetic, and its bar holds. Format::bf16: Tolerance::fast.
+  // exact arithmetic, and its bar holds. Format::bf16: Tolerance::fast. Format::f16: likewise, except that weights of
+  // f32 meet activations of f32.
   Format activations = Format::f32;
   // Columns that share a scale where activations are rounded to 8 bits: Tolerance::fast_8bit. 0: they never are.
   uint32_t block = 0;
@@ -36,6 +37,9 @@ struct ParityDevice {
   std::string name;                               // letters, digits and _
   std::function<std::unique_ptr<Device>()> make;  // null where this machine lacks it
   FastProducts fast;
+  // Asked when the device has been opened, where the device decides; null: `fast`.
+  FastProducts (*fast_of_opened)() = nullptr;
+  FastProducts fast_products() const { return fast_of_opened != nullptr ? fast_of_opened() : fast; }
 };
 
 struct ParityParam {

@@ -200,6 +200,39 @@ class Emitter {
   void emit_adapter_outer(std::span<const Linear* const> linears, std::span<const AdaptedProduct> products,
                           const AdaptedRows& rows, const GatedRun* gated);
   void emit_tiles(const Linear& op, uint32_t tile);
+  // ops_matrix_tiles.cpp. Whether fast arithmetic multiplies the weight by matrix units.
+  bool has_matrix_tiles(WeightId weight) const;
+  // Rows as halves (kernels/matrix_tiles.h).
+  struct Halves {
+    Extent extent{};
+    uint32_t x = 0, columns = 0, to = 0;  // the words of row 0
+    uint32_t first_row = 0, end_row = ~uint32_t{0};
+  };
+  void emit_halves(const Halves& of);
+  // Of all rows, before the op takes other scratch; returns the word at which they begin.
+  uint32_t emit_halves(ValueId x);
+  // Rows of a weight's tile as halves; so many of them at most at once.
+  void emit_weight_halves(WeightId id, uint32_t tile, uint64_t first, uint64_t count, uint32_t to);
+  uint64_t most_weight_rows(WeightId weight) const;
+  void emit_matrix_tiles(const Linear& op);
+  bool has_transposed_matrix_tiles(WeightId weight) const;
+  void emit_matrix_transposed(const LinearTransposed& op);
+  // The products of rows, which are halves, with rows of a weight or `across` with its columns, which are halves, too.
+  struct MatrixProduct {
+    const char* name = "matrix_tiles";
+    bool across = false;
+    Extent extent{};
+    uint32_t first_row = 0, end_row = ~uint32_t{0};
+    uint32_t halves = 0, row_words = 0;      // the word of row 0
+    uint32_t weights = 0, weight_words = 0;  // likewise
+    uint32_t first_x = 0, depth = 0;         // the numbers that are multiplied; first_x is a multiple of kMatrixColumns
+    uint32_t part = 0, part_words = 0;       // sums of so many of them each, a multiple as well, so many words apart
+    uint32_t out = 0, out_columns = 0;       // the word of row 0
+    uint32_t first_output = 0, outputs = 0;
+    std::string finished{};        // fn finished(x: vec4f) -> vec4f; none: results are kept as they are
+    std::vector<Number> params{};  // for it
+  };
+  void emit_matrix_product(const MatrixProduct& of);
   // Whether fast arithmetic multiplies the weight's integers.
   bool has_integers(WeightId weight) const;
   uint32_t scratch_for_integers(ValueId x);  // for emit_integers()
@@ -294,6 +327,17 @@ class Emitter {
   // Both are in ops_attention_tiles.cpp and return false if there is too little workgroup memory.
   bool emit_attention_tiles(const Attention& op);
   bool emit_own_attention_tiles(const Attention& op);  // of rows without positions
+  // In ops_attention_matrices.cpp; false: no matrix units, or not for such rows.
+  bool emit_own_attention_matrices(const Attention& op);
+  // Heads of rows as halves, with their powers, and values of the same rows and heads without.
+  struct HeadHalves {
+    ValueId x = kNone;
+    uint32_t heads = 1, width = 0;  // the last `width` columns of each head
+    uint32_t to = 0;                // a word
+    ValueId v = kNone;
+    uint32_t value_width = 0, values = 0;
+  };
+  void emit_head_halves(const HeadHalves& of);
   struct AttentionShape {
     uint32_t heads = 1;  // of keys and values
     uint32_t key_words = 0, value_words = 0, per_word = 1;
@@ -326,6 +370,10 @@ class Emitter {
   Kernel of_block(const char* name, const LossBlock& block, uint64_t times) const;
   void emit_logits(const LossBlock& block);
   void emit_logits(const LossBlock& block, const LogitProduct& of);
+  template <class F>
+  void for_each_of_vocabulary(const LossBlock& block, F&& emit);
+  void emit_matrix_logits(const LossBlock& block);
+  uint32_t emit_matrix_loss_products(const LossBlock& block);
   void emit_row_losses(const LossBlock& block);
   void emit_loss_product(const LossBlock& block, WeightId id, ValueId out, float factor);
   void emit_gradient_of_b(const LossBlock& block);
@@ -346,6 +394,8 @@ class Emitter {
   Readers readers_;
   uint32_t op_ = 0;
   uint64_t scratch_taken_ = 0;  // of this op
+  ValueId halved_ = kNone;      // the rows that an op last wrote as halves, that op, and where they begin
+  uint32_t halved_op_ = 0, halved_at_ = 0;
   Dispatches dispatches_;
   std::map<std::string, uint32_t> by_text_;
 };

@@ -186,6 +186,9 @@ PipelineText pipeline_text(const Kernel& kernel) {
   std::string& wgsl = text.wgsl;
   if (kernel.f16) wgsl += "enable f16;\n";
   if (kernel.subgroups) wgsl += "enable subgroups;\n";
+  // Places of matrices depend on the subgroup, which the check of uniformity does not know to be uniform.
+  if (kernel.matrices)
+    wgsl += "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n";
   wgsl += cat("// ", kernel.name, "\n");
   wgsl += cat("const EXTENT_RATIO = ", kernel.extent.ratio, "u;\nconst THREADS = ", kernel.threads, "u;\n");
   for (const Number& constant : kernel.constants)
@@ -232,6 +235,11 @@ void use_subgroups(Kernel& kernel, const Adapter& adapter) {
   if (kernel.subgroups || subgroup_lanes(adapter) == 0) return;
   kernel.subgroups = true;
   kernel.constants.push_back({"SUBGROUP", subgroup_lanes(adapter)});
+}
+void use_matrices(Kernel& kernel, const Adapter& adapter) {
+  CHECK(adapter.matrices);
+  use_subgroups(kernel, adapter);
+  kernel.f16 = kernel.matrices = true;
 }
 
 void use_reduce(Kernel& kernel, const Adapter& adapter) {

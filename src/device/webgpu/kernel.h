@@ -113,6 +113,7 @@ struct Kernel {
   uint32_t threads = kThreads;  // of a workgroup: THREADS
   bool f16 = false;
   bool subgroups = false;
+  bool matrices = false;  // of subgroups, which with f16 they need
 };
 
 // Counts of a step: the fixed uniforms of every kernel. In WGSL they are `counts`: a member with the name of each
@@ -155,6 +156,9 @@ void use_reduce(Kernel& kernel, const Adapter& adapter);
 // Declares Token, a key and an index, and is_before(a, b): the larger key is first, and of equal keys the lower index.
 // best_of_all(token, thread) is the first of the workgroup's tokens. NONE is behind and ALL before every token.
 void use_best(Kernel& kernel, const Adapter& adapter);
+
+// Lets the kernel multiply matrices of subgroups, which the adapter must have.
+void use_matrices(Kernel& kernel, const Adapter& adapter);
 
 // Threads of a subgroup, which are neighbours in a workgroup; 0: the adapter has no subgroups, or sizes vary.
 uint32_t subgroup_lanes(const Adapter& adapter);

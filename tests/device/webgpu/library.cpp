@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "device/webgpu/dawn/host_dawn.h"
 #include "device/webgpu/webgpu.h"
 
 namespace sluice {
@@ -50,6 +51,15 @@ Device* webgpu_test_device() {
 std::string webgpu_test_library() { return webgpu_test_device() == nullptr ? "" : find_library(); }
 
 bool webgpu_test_library_is_here() { return !find_library().empty(); }
+
+bool webgpu_test_has_matrices() {
+  if (webgpu_test_device() == nullptr) return false;
+  static const bool has = [] {
+    const Result<std::unique_ptr<webgpu::HostFactory>> factory = webgpu::find_dawn({find_library()});
+    return factory && (*factory)->adapter().matrices;
+  }();
+  return has;
+}
 
 std::unique_ptr<Device> shared_webgpu_device() {
   Device* device = webgpu_test_device();

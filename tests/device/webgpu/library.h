@@ -14,6 +14,8 @@ std::string webgpu_test_library();  // "": there is none, or no GPU that it know
 bool webgpu_test_library_is_here();
 // One device for all tests, so that its pipelines are made once; null where there is none.
 Device* webgpu_test_device();
+// Whether fast arithmetic multiplies matrices of f16 there.
+bool webgpu_test_has_matrices();
 // Hands out the one device as if it were of the caller's own; null where there is none.
 std::unique_ptr<Device> shared_webgpu_device();
 

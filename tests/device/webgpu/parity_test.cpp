@@ -13,6 +13,12 @@ namespace {
 
 // Weights that are not quantised meet activations of f32 (weight_format.h); integer_tiles.h: scales of 16 columns.
 constexpr FastProducts kFast{.activations = Format::f32, .block = 16};
+// Of GPUs with matrix units (matrix_tiles.h).
+FastProducts fast_of_opened() {
+  FastProducts fast = kFast;
+  if (webgpu_test_has_matrices()) fast.activations = Format::f16;
+  return fast;
+}
 // The tiles of a GPU with that much workgroup memory, also where the tests' GPU is a processor, whose tiles are
 // smaller.
 class AsGpu final : public webgpu::HostFactory {
@@ -42,7 +48,7 @@ std::unique_ptr<Device> device_as_gpu() {
 // while tests are listed.
 std::vector<ParityDevice> devices() {
   if (!webgpu_test_library_is_here()) return {};
-  return {{"webgpu", shared_webgpu_device, kFast}};
+  return {{"webgpu", shared_webgpu_device, kFast, fast_of_opened}};
 }
 
 INSTANTIATE_TEST_SUITE_P(WebGpu, Parity, testing::ValuesIn(parity_params(devices())), parity_name);
@@ -57,11 +63,11 @@ std::vector<ParityParam> params_of(const ParityDevice& device, std::initializer_
 }
 // No more workgroup memory than every WebGPU has.
 std::vector<ParityParam> small_workgroups() {
-  return params_of({"webgpu_16k", device_as_gpu<16384>, kFast}, {"experts", "delta_rule_backward"});
+  return params_of({"webgpu_16k", device_as_gpu<16384>, kFast, fast_of_opened}, {"experts", "delta_rule_backward"});
 }
 // Training's tiles of a GPU. `make test-webgpu` runs them: some five minutes on lavapipe, half of it results alone.
 std::vector<ParityParam> large_workgroups() {
-  return params_of({"webgpu_32k", device_as_gpu<32768>, kFast},
+  return params_of({"webgpu_32k", device_as_gpu<32768>, kFast, fast_of_opened},
                    {"linear_transposed", "outer_sum", "expert_linear", "expert_linear_transposed", "expert_outer_sum",
                     "cross_entropy", "attention_backward", "delta_rule_backward"});
 }

@@ -9,12 +9,14 @@
 
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
+#include "device/webgpu/kernels/matrix_tiles.h"
 #include "device/webgpu/kernels/tiled_products.h"
 
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kRows = 64, kPart = 4096, kRowThreads = 256, kRowPart = 16384;
+// With matrix units the vocabulary becomes halves once for each block of rows, so that blocks are larger.
+constexpr uint32_t kRows = 64, kMatrixRows = 128, kPart = 4096, kRowThreads = 256, kRowPart = 16384;
 
 constexpr const char* kBlock = R"(
 fn block_end() -> u32 { return min(rows(), p.first_row + BLOCK_ROWS); }
@@ -166,7 +168,17 @@ struct Emitter::LossBlock {
   uint32_t block_rows = 0;
   uint32_t outputs = 0, inputs = 0, rank = 0;
   uint32_t logits = 0, parts = 0, row_parts = 0, row_sums = 0;  // words of scratch
+  bool in_matrices = false;
+  uint32_t x_halves = 0, logit_halves = 0;  // of all rows, of the block's
+  uint32_t word_halves = 0, words_at_once = 0;
+  // Of row 0, as if the block had it: numbers of 32 bits wrap around.
+  uint32_t first_logits() const { return logits - first_row * outputs; }
+  uint32_t first_halves() const { return logit_halves - first_row * half_words(outputs); }
 };
+
+constexpr const char* kCappedFour = R"(
+fn finished(z: vec4f) -> vec4f { return vec4f(capped(z.x), capped(z.y), capped(z.z), capped(z.w)); }
+)";
 
 struct Emitter::LogitProduct {
   const char* name = "";
@@ -215,8 +227,83 @@ void Emitter::emit_logits(const LossBlock& block) {
     for (uint32_t tile = 0; tile < tiles.size(); ++tile)
       emit_logits(block, {.name = name, .x = x, .weight = id, .tile = tile, .rows = tiles[tile], .finish = finish});
   };
-  emit_all("loss_logits", op.x, op.weight, op.inner == kNone ? kKeepLogit : kKeepSum);
+  if (block.in_matrices)
+    emit_matrix_logits(block);
+  else
+    emit_all("loss_logits", op.x, op.weight, op.inner == kNone ? kKeepLogit : kKeepSum);
   if (op.inner != kNone) emit_all("loss_adapter", op.inner, op.b, kAddToLogit);
+}
+
+// The vocabulary's words as halves, some at a time: for each, `emit(tile, first, count)`, where its first word is
+// number `first` of the weight's tile.
+template <class F>
+void Emitter::for_each_of_vocabulary(const LossBlock& block, F&& emit) {
+  const WeightId id = block.op.weight;
+  const std::vector<WeightTile>& tiles = layout_.matrix(id).tiles;
+  for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
+    for (uint64_t first = 0; first < tiles[tile].rows; first += block.words_at_once) {
+      const uint64_t count = std::min<uint64_t>(block.words_at_once, tiles[tile].rows - first);
+      emit_weight_halves(id, tile, first, count, block.word_halves);
+      emit(static_cast<uint32_t>(tiles[tile].first_row + first), static_cast<uint32_t>(count));
+    }
+  }
+}
+
+void Emitter::emit_matrix_logits(const LossBlock& block) {
+  const CrossEntropy& op = block.op;
+  for_each_of_vocabulary(block, [&](uint32_t first, uint32_t count) {
+    MatrixProduct product{.name = "loss_logits",
+                          .extent = type(op.x).extent,
+                          .first_row = block.first_row,
+                          .end_row = block.first_row + block.block_rows,
+                          .halves = block.x_halves,
+                          .row_words = half_words(block.inputs),
+                          .weights = block.word_halves,
+                          .weight_words = weight_half_words(block.inputs),
+                          .depth = block.inputs,
+                          .out = block.first_logits(),
+                          .out_columns = block.outputs,
+                          .first_output = first,
+                          .outputs = count};
+    if (op.inner == kNone && op.softcap > 0) {
+      product.finished = cat(kMath, kCapped, kCappedFour);
+      product.params = {{"softcap", op.softcap}};
+    }
+    emit_matrix_product(product);
+  });
+}
+
+// Returns the number of parts.
+uint32_t Emitter::emit_matrix_loss_products(const LossBlock& block) {
+  const Extent& extent = type(block.op.x).extent;
+  emit_halves({.extent = extent,
+               .x = block.first_logits(),
+               .columns = block.outputs,
+               .to = block.first_halves(),
+               .first_row = block.first_row,
+               .end_row = block.first_row + block.block_rows});
+  uint32_t parts = 0;
+  for_each_of_vocabulary(block, [&](uint32_t first, uint32_t count) {
+    const uint32_t part_words = block.block_rows * block.inputs;
+    emit_matrix_product({.name = "loss_products",
+                         .across = true,
+                         .extent = extent,
+                         .first_row = block.first_row,
+                         .end_row = block.first_row + block.block_rows,
+                         .halves = block.first_halves(),
+                         .row_words = half_words(block.outputs),
+                         .weights = block.word_halves,
+                         .weight_words = weight_half_words(block.inputs),
+                         .first_x = first,
+                         .depth = count,
+                         .part = kPart,
+                         .part_words = part_words,
+                         .out = block.parts + parts * part_words - block.first_row * block.inputs,
+                         .out_columns = block.inputs,
+                         .outputs = block.inputs});
+    parts += static_cast<uint32_t>(divide_up(count, kPart));
+  });
+  return parts;
 }
 
 void Emitter::emit_row_losses(const LossBlock& block) {
@@ -251,8 +338,9 @@ void Emitter::emit_loss_product(const LossBlock& block, WeightId id, ValueId out
   const uint32_t inputs = columns(out);
   const TiledProduct product{.rows = block.block_rows, .columns = inputs, .right = RightTable::across};
   const ProductTile side = product_tile(adapter_, product);
-  uint32_t parts = 0;
-  for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
+  const bool in_matrices = block.in_matrices && id == block.op.weight;
+  uint32_t parts = in_matrices ? emit_matrix_loss_products(block) : 0;
+  for (uint32_t tile = 0; tile < tiles.size() && !in_matrices; ++tile) {
     const auto own = static_cast<uint32_t>(divide_up(tiles[tile].rows, kPart));
     Kernel kernel = of_block("loss_products", block,
                              own * divide_up(block.block_rows, side.rows()) * divide_up(inputs, side.columns()));
@@ -296,7 +384,8 @@ void Emitter::emit(const CrossEntropy& op) {
   const WeightShape& shape = program_.weights[op.weight].shape;
   const uint64_t most = most_rows(type(op.x).extent);
   LossBlock block{.op = op,
-                  .block_rows = static_cast<uint32_t>(std::clamp<uint64_t>(most, 1, kRows)),
+                  .block_rows = static_cast<uint32_t>(
+                      std::clamp<uint64_t>(most, 1, has_matrix_tiles(op.weight) ? kMatrixRows : kRows)),
                   .outputs = shape.rows,
                   .inputs = shape.columns,
                   .rank = op.inner == kNone ? 0 : columns(op.inner)};
@@ -311,6 +400,17 @@ void Emitter::emit(const CrossEntropy& op) {
   if (op.has_gradients())
     block.parts =
         scratch(std::max(parts_words(op.weight, block.inputs), op.inner == kNone ? 0 : parts_words(op.b, block.rank)));
+  block.in_matrices = has_matrix_tiles(op.weight) && block.inputs % 16 == 0 &&
+                      std::ranges::all_of(layout_.matrix(op.weight).tiles,
+                                          [](const WeightTile& tile) { return tile.first_row % kMatrixColumns == 0; });
+  if (block.in_matrices) {
+    // Whole parts at a time.
+    block.words_at_once = static_cast<uint32_t>(
+        std::max<uint64_t>(most_weight_rows(op.weight) / kPart * kPart, std::min<uint64_t>(kPart, block.outputs)));
+    block.word_halves = scratch(uint64_t{block.words_at_once} * weight_half_words(block.inputs));
+    block.x_halves = emit_halves(op.x);
+    if (op.has_gradients()) block.logit_halves = scratch(uint64_t{block.block_rows} * half_words(block.outputs));
+  }
   if (op.d_b != kNone) add(elementwise("zeros", "fn element(i: u32) -> f32 { return 0.0; }", op.d_b));
   for (; block.first_row < most; block.first_row += block.block_rows) {
     emit_logits(block);

@@ -149,6 +149,7 @@ fn job_of(group: u32) -> Job {
 }  // namespace
 
 void Emitter::emit(const LinearTransposed& op) {
+  if (has_transposed_matrix_tiles(op.weight)) return emit_matrix_transposed(op);
   if (has_integer_columns(op.weight)) return emit_integer_transposed(op);
   const MatrixLayout& matrix = layout_.matrix(op.weight);
   const uint32_t inputs = program_.weights[op.weight].shape.columns;

@@ -130,7 +130,7 @@ void Emitter::use_last_seen(Kernel& kernel, const Attention& op) const {
 }
 
 void Emitter::emit_attention_own(const Attention& op) {
-  if (op.relative == kNone && emit_own_attention_tiles(op)) return;
+  if (op.relative == kNone && (emit_own_attention_matrices(op) || emit_own_attention_tiles(op))) return;
   const KeyShape keys = op.keys(program_);
   const uint32_t heads = type(op.q).heads;
   Kernel kernel{.name = "attention_own", .body = kOwnAttention, .extent = type(op.q).extent};

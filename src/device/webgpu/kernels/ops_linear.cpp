@@ -2,7 +2,8 @@
 //
 //   decode steps, wanted rows   matrix times vector (products.h), for one matrix, for several, or for gate and up. A
 //                               workgroup takes up to four rows in turn; after the first row the weight is cached.
-//   prompts                     tiles of rows by outputs (ops_linear_tiles.cpp, ops_integer_tiles.cpp)
+//   prompts                     tiles of rows by outputs (ops_linear_tiles.cpp, ops_integer_tiles.cpp,
+//   ops_matrix_tiles.cpp)
 //
 // In both, the order along the columns does not depend on the number of rows.
 #include <array>
@@ -171,6 +172,11 @@ bool Emitter::is_narrow(WeightId weight) const {
 
 void Emitter::emit(const Linear& op) {
   const bool has_few = has_few_rows(type(op.x).extent) || is_narrow(op.weight);
+  if (!has_few && has_matrix_tiles(op.weight)) {
+    emit_matrix_tiles(op);
+    if (op.adapter) emit_adapters(std::array{&op});
+    return;
+  }
   const bool in_integers = !has_few && has_integers(op.weight);
   const uint32_t integers = in_integers ? scratch_for_integers(op.x) : 0;
   if (in_integers) emit_integers(op.x, integers);

@@ -36,6 +36,8 @@ inline std::vector<NamedAdapter> test_adapters() {
   large.workgroup_threads = 1024;
   large.subgroups = true;
   large.subgroup_least = large.subgroup_most = 32;
+  Adapter matrices = large;
+  matrices.matrices = true;
   Adapter wide = large;
   wide.subgroup_least = wide.subgroup_most = 64;
   wide.workgroup_bytes = 32768;
@@ -45,8 +47,9 @@ inline std::vector<NamedAdapter> test_adapters() {
   Adapter software = large;  // as lavapipe says of itself
   software.is_software = true;
   software.subgroup_least = software.subgroup_most = 4;
-  return {{"default", default_adapter()}, {"f16", f16},          {"subgroups_32", large}, {"subgroups_64", wide},
-          {"subgroups_vary", varying},    {"software", software}};
+  return {{"default", default_adapter()}, {"f16", f16},           {"subgroups_32", large},
+          {"matrices", matrices},         {"subgroups_64", wide}, {"subgroups_vary", varying},
+          {"software", software}};
 }
 
 }  // namespace sluice::webgpu

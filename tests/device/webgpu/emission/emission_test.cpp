@@ -238,6 +238,11 @@ TEST_P(RealShapes, KeepTheRulesOnEveryAdapter) {
         const Dispatches& dispatches = plan.dispatches(token_class);
         for (const PipelineText& kernel : dispatches.texts)
           EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
+        // Matrix units multiply the rows of prompts alone, and round only in fast arithmetic.
+        const bool in_matrices = std::ranges::any_of(
+            dispatches.texts, [](const PipelineText& kernel) { return kernel.name == "matrix_tiles"; });
+        EXPECT_EQ(in_matrices,
+                  one.adapter.matrices && arithmetic == Arithmetic::fast && token_class == TokenClass::prompt);
         for (const Dispatch& dispatch : dispatches.list) {
           const StepMaxima& most = planned->layout.maxima;
           const uint64_t rows = most.counts.rows_of(dispatch.extent);

@@ -67,7 +67,10 @@ const std::set<std::string_view>& language() {
       "subgroupMax", "subgroupShuffle", "subgroupShuffleXor", "tanh", "transpose", "trunc", "unpack2x16float",
       "unpack4xI8", "unpack4xU8", "workgroupBarrier", "workgroupUniformLoad",
       // after enable
-      "subgroups"};
+      "subgroups", "chromium_experimental_subgroup_matrix",
+      // with that extension
+      "subgroup_matrix_left", "subgroup_matrix_right", "subgroup_matrix_result", "subgroupMatrixLoad",
+      "subgroupMatrixMultiplyAccumulate", "subgroupMatrixStore", "col_major", "row_major"};
   return names;
 }
 
@@ -296,6 +299,10 @@ class Checker {
     std::set<std::string_view> unknown;
     for (size_t i = 0; i < words_.size(); ++i) {
       const std::string_view word = words_[i], before = i == 0 ? std::string_view(";") : words_[i - 1];
+      if (word == "diagnostic" && before == ";") {
+        while (module_.at(i) != ";") ++i;  // names there are of rules
+        continue;
+      }
       if (!is_name(word) || before == "@" || is_builtin_value(i)) continue;
       if (reserved().contains(word)) fault(cat(word, " is a reserved word"));
       const bool is_known = before == "." ? is_swizzle(word) || fields.contains(word) : known.contains(word);
@@ -347,6 +354,11 @@ class Checker {
     };
     const bool f16 = uses([](std::string_view word) { return word == "f16" || word == "vec4h" || word == "vec2h"; });
     const bool subgroups = uses([](std::string_view word) { return word.starts_with("subgroup") && word.size() > 9; });
+    const bool matrices = uses([](std::string_view word) {
+      return word.starts_with("subgroup_matrix_") || word.starts_with("subgroupMatrix");
+    });
+    if (matrices && !(enables("chromium_experimental_subgroup_matrix") && adapter_.matrices))
+      fault("takes matrices of subgroups that are not there");
     if (f16 && !(enables("f16") && adapter_.f16)) fault("takes f16 that is not there");
     if (subgroups && !(enables("subgroups") && adapter_.subgroups)) fault("takes subgroups that are not there");
   }

@@ -1,0 +1,169 @@
+#include "device/webgpu/kernels/matrix_tiles.h"
+
+#include "base/text.h"
+#include "device/webgpu/wgsl_template.h"
+
+namespace sluice::webgpu {
+namespace {
+
+// Rows and weights of a tile lie in workgroup memory, eight numbers a vector. An unused vector behind each row makes
+// the same places of neighbouring rows fall into other memory banks.
+constexpr const char* kTile = R"(
+const TILE_ROWS = ROW_SIDE * ROWS_EACH * 16u;
+const TILE_OUTPUTS = OUTPUT_SIDE * OUTPUTS_EACH * 16u;
+const FOURS = 4u;
+const STRIDE = 5u;
+const X_LOADS = TILE_ROWS * FOURS / THREADS;
+const W_LOADS = TILE_OUTPUTS * FOURS / THREADS;
+const W_AT = TILE_ROWS * STRIDE;
+const RESULT_FOURS = OUTPUTS_EACH * 4u;
+const RESULT_STRIDE = RESULT_FOURS + 1u;
+var<workgroup> tile: array<vec4u, TILE_ROWS * STRIDE + W_VECTORS>;
+var<workgroup> results: array<vec4f, THREADS / SUBGROUP * 16u * RESULT_STRIDE>;
+alias Left = subgroup_matrix_left<f16, 16, 16>;
+alias Right = subgroup_matrix_right<f16, 16, 16>;
+alias Sums = subgroup_matrix_result<f32, 16, 16>;
+)";
+// Where the i-th vector of a tile's weights lies there, and where in `memory` it comes from.
+constexpr const char* kAlong = R"(
+const W_STRIDE = STRIDE;
+const W_VECTORS = TILE_OUTPUTS * W_STRIDE;
+fn w_place(i: u32) -> u32 { return W_AT + i / FOURS * W_STRIDE + i % FOURS; }
+fn w_begin(i: u32, first_output: u32, last_output: u32) -> u32 {
+  return w_of_row(min(first_output + i / FOURS, last_output)) + i % FOURS * 4u;
+}
+fn w_vector(i: u32, begin: u32, k: u32, end_k: u32) -> vec4u { return four(begin + k / 2u); }
+)";
+// Rows beyond the last one are zeros: those of the step are, but a product with what is not finite would not be.
+constexpr const char* kAcross = R"(
+const ACROSS = TILE_OUTPUTS / 8u;
+const W_STRIDE = ACROSS + 1u;
+const W_VECTORS = 32u * W_STRIDE;
+fn w_place(i: u32) -> u32 { return W_AT + i / ACROSS * W_STRIDE + i % ACROSS; }
+fn w_begin(i: u32, first_output: u32, last_output: u32) -> u32 {
+  return min(first_output + i % ACROSS * 8u, last_output / 8u * 8u) / 2u;
+}
+fn w_vector(i: u32, begin: u32, k: u32, end_k: u32) -> vec4u {
+  let row = k + i / ACROSS;
+  if (row >= end_k) { return vec4u(); }
+  return four(w_of_row(row) + begin);
+}
+)";
+
+constexpr const char* kBefore = R"(
+  let subgroup = thread / SUBGROUP;
+  let x_side = subgroup / OUTPUT_SIDE * ROWS_EACH * 16u;
+  let w_side = subgroup % OUTPUT_SIDE * OUTPUTS_EACH * 16u;
+  var x_at: array<u32, X_LOADS>;
+  for (var l = 0u; l < X_LOADS; l++) {
+    let at = thread + l * THREADS;
+    x_at[l] = x_of_row(first + min(at / FOURS, count - 1u)) + first_x / 2u + at % FOURS * 4u;
+  }
+  var w_at: array<u32, W_LOADS>;
+  for (var l = 0u; l < W_LOADS; l++) { w_at[l] = w_begin(thread + l * THREADS, first_output, last_output); }
+  var next_x: array<vec4u, X_LOADS>;
+  var next_w: array<vec4u, W_LOADS>;
+)";
+constexpr const char* kFetch = R"(
+    for (var l = 0u; l < X_LOADS; l++) { next_x[l] = four(x_at[l] + (${k}) / 2u); }
+    for (var l = 0u; l < W_LOADS; l++) { next_w[l] = w_vector(thread + l * THREADS, w_at[l], ${k}, end_k); }
+)";
+// While a tile is multiplied, the threads prefetch its next 32 columns.
+constexpr const char* kLoop = R"(
+  {
+${fetch_first}  }
+  for (var k = first_k; k < end_k; k += 32u) {
+    for (var l = 0u; l < X_LOADS; l++) {
+      let at = thread + l * THREADS;
+      tile[at / FOURS * STRIDE + at % FOURS] = next_x[l];
+    }
+    for (var l = 0u; l < W_LOADS; l++) { tile[w_place(thread + l * THREADS)] = next_w[l]; }
+    workgroupBarrier();
+    if (k + 32u < end_k) {
+${fetch_next}    }
+    for (var half = 0u; half < 2u; half++) {
+${multiply}    }
+    workgroupBarrier();
+  }
+)";
+// Each subgroup passes its results through 16 rows of its own in workgroup memory, so that neighbouring threads keep
+// neighbouring outputs.
+constexpr const char* kKeep = R"(
+${store}  workgroupBarrier();
+  for (var n = thread % SUBGROUP; n < 16u * RESULT_FOURS; n += SUBGROUP) {
+    let row = x_side + ${i}u * 16u + n / RESULT_FOURS;
+    let output = first_output + w_side + n % RESULT_FOURS * 4u;
+    if (row < count && output <= last_output) {
+      keep_four(out, first + row, output,
+                results[own_results + n / RESULT_FOURS * RESULT_STRIDE + n % RESULT_FOURS] * power_of_row(first + row));
+    }
+  }
+  workgroupBarrier();
+)";
+
+}  // namespace
+
+const char* const kAsHalves = R"(
+fn power_for(largest: f32) -> f32 {
+  let bits = bitcast<u32>(largest) & 0x7f800000u;
+  let low = clamp(bits, 0x07800000u, 0x7e800000u) - 0x06800000u;
+  return bitcast<f32>(select(low, bits, bits == 0x7f800000u));
+}
+fn inverse_of(power: f32) -> f32 {
+  let bits = bitcast<u32>(power);
+  return bitcast<f32>(select(0x7f000000u - bits, 0u, bits == 0x7f800000u));
+}
+fn eight_halves(a: vec4f, b: vec4f) -> vec4u {
+  return vec4u(pack2x16float(a.xy), pack2x16float(a.zw), pack2x16float(b.xy), pack2x16float(b.zw));
+}
+)";
+
+// A subgroup with 4 by 4 matrices loads each of them for four products. Smaller ones make more tiles, which keep the
+// GPU busy where there are few (docs/experiments.md).
+MatrixTile matrix_tile(uint64_t rows, uint64_t outputs) {
+  constexpr uint64_t kManyTiles = 132;
+  const MatrixTile large = rows <= 64 ? MatrixTile{.row_side = 1, .output_side = 2} : MatrixTile{};
+  const uint64_t tiles = divide_up(rows, large.rows()) * divide_up(outputs, large.outputs());
+  if (tiles >= kManyTiles) return large;
+  return {.row_side = 2, .rows_each = 2, .output_side = 2, .outputs_each = 2};
+}
+
+// Sums of matrices are separate variables, because arrays that a loop indexes may lie in memory.
+void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& tile, bool across,
+                     const std::string& begin, const std::string& end) {
+  use_matrices(kernel, adapter);
+  kernel.threads = tile.threads();
+  kernel.constants.insert(kernel.constants.end(), {{"ROW_SIDE", tile.row_side},
+                                                   {"ROWS_EACH", tile.rows_each},
+                                                   {"OUTPUT_SIDE", tile.output_side},
+                                                   {"OUTPUTS_EACH", tile.outputs_each}});
+  kernel.snippets.insert(kernel.snippets.end(), {kTile, across ? kAcross : kAlong});
+  std::string sums, loads, products, kept;
+  for (uint32_t i = 0; i < tile.rows_each; ++i)
+    loads += cat("      let x_", i, " = subgroupMatrixLoad<Left, row_major>(&tile, (x_side + ", i * 16,
+                 "u) * STRIDE + half * 2u, STRIDE);\n");
+  for (uint32_t j = 0; j < tile.outputs_each; ++j) {
+    const std::string at = across ? cat("W_AT + half * 16u * W_STRIDE + (w_side + ", j * 16, "u) / 8u")
+                                  : cat("W_AT + (w_side + ", j * 16, "u) * W_STRIDE + half * 2u");
+    loads += cat("      let w_", j, " = subgroupMatrixLoad<Right, ", across ? "row_major" : "col_major", ">(&tile, ",
+                 at, ", W_STRIDE);\n");
+  }
+  for (uint32_t i = 0; i < tile.rows_each; ++i) {
+    std::string store;
+    for (uint32_t j = 0; j < tile.outputs_each; ++j) {
+      const std::string own = cat("sums_", i, "_", j);
+      sums += cat("  var ", own, " = Sums();\n");
+      products += cat("      ", own, " = subgroupMatrixMultiplyAccumulate(x_", i, ", w_", j, ", ", own, ");\n");
+      store +=
+          cat("  subgroupMatrixStore<row_major>(&results, own_results + ", j * 4, "u, ", own, ", RESULT_STRIDE);\n");
+    }
+    kept += fill(kKeep, {{"i", cat(i)}, {"store", store}});
+  }
+  kernel.body = cat(begin, kBefore, sums,
+                    fill(kLoop, {{"fetch_first", fill(kFetch, {{"k", "first_k"}})},
+                                 {"fetch_next", fill(kFetch, {{"k", "k + 32u"}})},
+                                 {"multiply", loads + products}}),
+                    "  let own_results = subgroup * 16u * RESULT_STRIDE;\n", kept, end);
+}
+
+}  // namespace sluice::webgpu
