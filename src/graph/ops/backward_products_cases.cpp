@@ -148,7 +148,7 @@ OpCase loss_case(const LossCase& one) {
 
 std::vector<OpCase> LinearTransposed::cases() {
   std::vector<OpCase> cases;
-  cases.reserve(kWidths.size() + 6 + block_formats().size());
+  cases.reserve(kWidths.size() + 7 + block_formats().size());
   for (const uint32_t width : kWidths) cases.push_back(transposed_case(Format::f32, width, 101 - width));
   for (const Format format : {Format::f16, Format::bf16}) cases.push_back(transposed_case(format, 33, 50));
   for (const Format format : block_formats())
@@ -158,6 +158,8 @@ std::vector<OpCase> LinearTransposed::cases() {
   cases.push_back(transposed_case(Format::q8_0, 96, 160));
   cases.push_back(transposed_case(Format::q4_k, 288, 512));
   cases.push_back(transposed_case(Format::q6_k, 64, 768));
+  // So many outputs that devices take their largest tiles.
+  cases.push_back(transposed_case(Format::bf16, 40, 16912));
   return cases;
 }
 

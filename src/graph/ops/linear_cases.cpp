@@ -36,6 +36,14 @@ OpCase wanted_adapter_case() {
   return c.done();
 }
 
+// So many outputs that devices take their largest tiles, for up to 64 rows and for more.
+OpCase many_outputs_case(Size size, uint32_t rows) {
+  CaseBuilder c(cat("many outputs, [", size.rows, ", ", size.columns, "], ", rows, " rows"));
+  c.output(linear(c.input(size.columns), c.weight({.rows = size.rows, .columns = size.columns}, Format::bf16)));
+  c.row_steps({rows});
+  return c.done();
+}
+
 std::vector<OpCase> adapter_cases() {
   std::vector<OpCase> cases = {
       adapter_case(Format::f32, {1, 1}, {.rank = 1}),
@@ -70,6 +78,8 @@ std::vector<OpCase> Linear::cases() {
   c.output(linear(c.input(11, 3), c.weight({.rows = 9, .columns = 33})));
   c.row_steps({1, 5});
   cases.push_back(c.done());
+  cases.push_back(many_outputs_case({20, 16950}, 7));
+  cases.push_back(many_outputs_case({12, 8490}, 66));
   for (OpCase& one : adapter_cases()) cases.push_back(std::move(one));
   return cases;
 }
