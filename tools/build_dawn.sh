@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds Dawn's C interface for Linux from a checkout of its source, for the matrix units of a GPU (docs/webgpu.md). Needs
 # cmake, ninja and clang-19, as make build installs them, and Debian's python3-jinja2, libx11-xcb-dev and libgbm-dev.
-# Takes about half an hour on 2 processors.
+# Took some 40 minutes on 2 processors that had other work, too.
 #
 #   tools/build_dawn.sh CHECKOUT BUILD_FOLDER
 #

@@ -236,6 +236,7 @@ void use_subgroups(Kernel& kernel, const Adapter& adapter) {
   kernel.subgroups = true;
   kernel.constants.push_back({"SUBGROUP", subgroup_lanes(adapter)});
 }
+
 void use_matrices(Kernel& kernel, const Adapter& adapter) {
   CHECK(adapter.matrices);
   use_subgroups(kernel, adapter);

@@ -383,12 +383,16 @@ void Emitter::emit_gradient_of_b(const LossBlock& block) {
 void Emitter::emit(const CrossEntropy& op) {
   const WeightShape& shape = program_.weights[op.weight].shape;
   const uint64_t most = most_rows(type(op.x).extent);
+  const bool in_matrices =
+      has_matrix_tiles(op.weight) && std::ranges::all_of(layout_.matrix(op.weight).tiles, [](const WeightTile& tile) {
+        return tile.first_row % kMatrixColumns == 0;
+      });
   LossBlock block{.op = op,
-                  .block_rows = static_cast<uint32_t>(
-                      std::clamp<uint64_t>(most, 1, has_matrix_tiles(op.weight) ? kMatrixRows : kRows)),
+                  .block_rows = static_cast<uint32_t>(std::clamp<uint64_t>(most, 1, in_matrices ? kMatrixRows : kRows)),
                   .outputs = shape.rows,
                   .inputs = shape.columns,
-                  .rank = op.inner == kNone ? 0 : columns(op.inner)};
+                  .rank = op.inner == kNone ? 0 : columns(op.inner),
+                  .in_matrices = in_matrices};
   const auto parts_words = [&](WeightId id, uint32_t columns) {
     uint64_t parts = 0;
     for (const WeightTile& tile : layout_.matrix(id).tiles) parts += divide_up(tile.rows, kPart);
@@ -400,10 +404,7 @@ void Emitter::emit(const CrossEntropy& op) {
   if (op.has_gradients())
     block.parts =
         scratch(std::max(parts_words(op.weight, block.inputs), op.inner == kNone ? 0 : parts_words(op.b, block.rank)));
-  block.in_matrices = has_matrix_tiles(op.weight) && block.inputs % 16 == 0 &&
-                      std::ranges::all_of(layout_.matrix(op.weight).tiles,
-                                          [](const WeightTile& tile) { return tile.first_row % kMatrixColumns == 0; });
-  if (block.in_matrices) {
+  if (in_matrices) {
     // Whole parts at a time.
     block.words_at_once = static_cast<uint32_t>(
         std::max<uint64_t>(most_weight_rows(op.weight) / kPart * kPart, std::min<uint64_t>(kPart, block.outputs)));

@@ -2,8 +2,8 @@
 //
 //   decode steps, wanted rows   matrix times vector (products.h), for one matrix, for several, or for gate and up. A
 //                               workgroup takes up to four rows in turn; after the first row the weight is cached.
-//   prompts                     tiles of rows by outputs (ops_linear_tiles.cpp, ops_integer_tiles.cpp,
-//   ops_matrix_tiles.cpp)
+//   prompts                     tiles of rows by outputs (ops_linear_tiles.cpp, ops_integer_tiles.cpp), also by
+//                               matrix units (ops_matrix_tiles.cpp)
 //
 // In both, the order along the columns does not depend on the number of rows.
 #include <array>

@@ -13,8 +13,7 @@ namespace {
 
 // A workgroup: a row. A thread: eight columns at a time.
 constexpr const char* kWriteRows = R"(
-const EIGHTS = (COLUMNS + 31u) / 32u * 4u;
-const ROW_WORDS = EIGHTS * 4u + 4u;
+const EIGHTS = ROW_WORDS / 4u - 1u;
 fn x_four(at: u32, column: u32) -> vec4f {
   if (column + 4u <= COLUMNS) { return load4(at + column); }
   var x = vec4f();
@@ -127,7 +126,7 @@ uint32_t Emitter::emit_halves(ValueId x) {
 void Emitter::emit_halves(const Halves& of) {
   const bool is_long = of.columns >= 16384;
   Kernel kernel{.name = "rows_as_halves", .body = kWriteRows, .extent = of.extent, .threads = is_long ? 256u : 128u};
-  kernel.constants = {{"COLUMNS", of.columns}};
+  kernel.constants = {{"COLUMNS", of.columns}, {"ROW_WORDS", half_words(of.columns)}};
   kernel.params = {{"x", of.x}, {"to", of.to}, {"first_row", of.first_row}, {"end_row", of.end_row}};
   kernel.bindings = {memory()};
   if (of.columns % 4 == 0 && of.x % 4 == 0) kernel.bindings.front().element = kFours;
