@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "device/embedding_adapter.h"
 #include "device/placing.h"
@@ -235,7 +236,7 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
   const auto upload = [&](uint32_t word, auto span) {
     const auto bytes = std::as_bytes(span);
     const auto held = std::span(uploaded_).subspan(uint64_t{word} * 4, bytes.size());
-    if (std::ranges::equal(bytes, held)) return;
+    if (bytes.empty() || std::memcmp(bytes.data(), held.data(), bytes.size()) == 0) return;
     std::ranges::copy(bytes, held.begin());
     host.upload(placed_->memory(), uint64_t{word} * 4, bytes);
   };

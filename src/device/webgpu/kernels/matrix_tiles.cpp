@@ -8,6 +8,9 @@ namespace {
 
 // Rows and weights of a tile lie in workgroup memory, eight numbers a vector. An unused vector behind each row makes
 // the same places of neighbouring rows fall into other memory banks.
+//
+// What a subgroup loads and stores is an array of its own within each of these, because then the offset and the stride
+// are constants. Dawn checks others, and chooses the stride by that check, which costs a third (docs/experiments.md).
 constexpr const char* kTile = R"(
 const TILE_ROWS = ROW_SIDE * ROWS_EACH * 16u;
 const TILE_OUTPUTS = OUTPUT_SIDE * OUTPUTS_EACH * 16u;
@@ -15,20 +18,24 @@ const FOURS = 4u;
 const STRIDE = 5u;
 const X_LOADS = TILE_ROWS * FOURS / THREADS;
 const W_LOADS = TILE_OUTPUTS * FOURS / THREADS;
-const W_AT = TILE_ROWS * STRIDE;
 const RESULT_FOURS = OUTPUTS_EACH * 4u;
 const RESULT_STRIDE = RESULT_FOURS + 1u;
-var<workgroup> tile: array<vec4u, TILE_ROWS * STRIDE + W_VECTORS>;
-var<workgroup> results: array<vec4f, THREADS / SUBGROUP * 16u * RESULT_STRIDE>;
+var<workgroup> x_tile: array<array<vec4u, ROWS_EACH * 16u * STRIDE>, ROW_SIDE>;
+var<workgroup> w_tile: array<array<vec4u, W_VECTORS>, OUTPUT_SIDE>;
+var<workgroup> results: array<array<vec4f, 16u * RESULT_STRIDE>, THREADS / SUBGROUP>;
+var<workgroup> powers: array<f32, TILE_ROWS>;
 alias Left = subgroup_matrix_left<f16, 16, 16>;
 alias Right = subgroup_matrix_right<f16, 16, 16>;
 alias Sums = subgroup_matrix_result<f32, 16, 16>;
 )";
-// Where the i-th vector of a tile's weights lies there, and where in `memory` it comes from.
+// Puts the i-th vector of a tile's weights into its place, and says where in `memory` it comes from.
 constexpr const char* kAlong = R"(
 const W_STRIDE = STRIDE;
-const W_VECTORS = TILE_OUTPUTS * W_STRIDE;
-fn w_place(i: u32) -> u32 { return W_AT + i / FOURS * W_STRIDE + i % FOURS; }
+const W_VECTORS = OUTPUTS_EACH * 16u * W_STRIDE;
+fn put_w(i: u32, x: vec4u) {
+  let row = i / FOURS;
+  w_tile[row / (OUTPUTS_EACH * 16u)][row % (OUTPUTS_EACH * 16u) * W_STRIDE + i % FOURS] = x;
+}
 fn w_begin(i: u32, first_output: u32, last_output: u32) -> u32 {
   return w_of_row(min(first_output + i / FOURS, last_output)) + i % FOURS * 4u;
 }
@@ -37,9 +44,12 @@ fn w_vector(i: u32, begin: u32, k: u32, end_k: u32) -> vec4u { return four(begin
 // Rows beyond the last one are zeros: those of the step are, but a product with what is not finite would not be.
 constexpr const char* kAcross = R"(
 const ACROSS = TILE_OUTPUTS / 8u;
-const W_STRIDE = ACROSS + 1u;
+const ACROSS_EACH = OUTPUTS_EACH * 2u;
+const W_STRIDE = ACROSS_EACH + 1u;
 const W_VECTORS = 32u * W_STRIDE;
-fn w_place(i: u32) -> u32 { return W_AT + i / ACROSS * W_STRIDE + i % ACROSS; }
+fn put_w(i: u32, x: vec4u) {
+  w_tile[i % ACROSS / ACROSS_EACH][i / ACROSS * W_STRIDE + i % ACROSS_EACH] = x;
+}
 fn w_begin(i: u32, first_output: u32, last_output: u32) -> u32 {
   return min(first_output + i % ACROSS * 8u, last_output / 8u * 8u) / 2u;
 }
@@ -50,10 +60,12 @@ fn w_vector(i: u32, begin: u32, k: u32, end_k: u32) -> vec4u {
 }
 )";
 
+// The loops over what a thread prefetches are faster than as many statements (docs/experiments.md).
 constexpr const char* kBefore = R"(
   let subgroup = thread / SUBGROUP;
-  let x_side = subgroup / OUTPUT_SIDE * ROWS_EACH * 16u;
-  let w_side = subgroup % OUTPUT_SIDE * OUTPUTS_EACH * 16u;
+  let x_side = subgroup / OUTPUT_SIDE;
+  let w_side = subgroup % OUTPUT_SIDE;
+  for (var row = thread; row < TILE_ROWS; row += THREADS) { powers[row] = power_of_row(first + min(row, count - 1u)); }
   var x_at: array<u32, X_LOADS>;
   for (var l = 0u; l < X_LOADS; l++) {
     let at = thread + l * THREADS;
@@ -75,27 +87,28 @@ ${fetch_first}  }
   for (var k = first_k; k < end_k; k += 32u) {
     for (var l = 0u; l < X_LOADS; l++) {
       let at = thread + l * THREADS;
-      tile[at / FOURS * STRIDE + at % FOURS] = next_x[l];
+      let row = at / FOURS;
+      x_tile[row / (ROWS_EACH * 16u)][row % (ROWS_EACH * 16u) * STRIDE + at % FOURS] = next_x[l];
     }
-    for (var l = 0u; l < W_LOADS; l++) { tile[w_place(thread + l * THREADS)] = next_w[l]; }
+    for (var l = 0u; l < W_LOADS; l++) { put_w(thread + l * THREADS, next_w[l]); }
     workgroupBarrier();
     if (k + 32u < end_k) {
 ${fetch_next}    }
-    for (var half = 0u; half < 2u; half++) {
-${multiply}    }
-    workgroupBarrier();
+${multiply}    workgroupBarrier();
   }
+  let is_full = count == TILE_ROWS && first_output + TILE_OUTPUTS <= last_output + 1u;
 )";
 // Each subgroup passes its results through 16 rows of its own in workgroup memory, so that neighbouring threads keep
 // neighbouring outputs.
 constexpr const char* kKeep = R"(
 ${store}  workgroupBarrier();
-  for (var n = thread % SUBGROUP; n < 16u * RESULT_FOURS; n += SUBGROUP) {
-    let row = x_side + ${i}u * 16u + n / RESULT_FOURS;
-    let output = first_output + w_side + n % RESULT_FOURS * 4u;
-    if (row < count && output <= last_output) {
+  for (var l = 0u; l < RESULT_FOURS / 2u; l++) {
+    let n = thread % SUBGROUP + l * SUBGROUP;
+    let row = x_side * ROWS_EACH * 16u + ${i}u * 16u + n / RESULT_FOURS;
+    let output = first_output + w_side * OUTPUTS_EACH * 16u + n % RESULT_FOURS * 4u;
+    if (is_full || (row < count && output <= last_output)) {
       keep_four(out, first + row, output,
-                results[own_results + n / RESULT_FOURS * RESULT_STRIDE + n % RESULT_FOURS] * power_of_row(first + row));
+                results[subgroup][n / RESULT_FOURS * RESULT_STRIDE + n % RESULT_FOURS] * powers[row]);
     }
   }
   workgroupBarrier();
@@ -138,32 +151,38 @@ void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& t
                                                    {"OUTPUT_SIDE", tile.output_side},
                                                    {"OUTPUTS_EACH", tile.outputs_each}});
   kernel.snippets.insert(kernel.snippets.end(), {kTile, across ? kAcross : kAlong});
-  std::string sums, loads, products, kept;
-  for (uint32_t i = 0; i < tile.rows_each; ++i)
-    loads += cat("      let x_", i, " = subgroupMatrixLoad<Left, row_major>(&tile, (x_side + ", i * 16,
-                 "u) * STRIDE + half * 2u, STRIDE);\n");
-  for (uint32_t j = 0; j < tile.outputs_each; ++j) {
-    const std::string at = across ? cat("W_AT + half * 16u * W_STRIDE + (w_side + ", j * 16, "u) / 8u")
-                                  : cat("W_AT + (w_side + ", j * 16, "u) * W_STRIDE + half * 2u");
-    loads += cat("      let w_", j, " = subgroupMatrixLoad<Right, ", across ? "row_major" : "col_major", ">(&tile, ",
-                 at, ", W_STRIDE);\n");
+  std::string sums, multiply, kept;
+  for (uint32_t half = 0; half < 2; ++half) {
+    multiply += "    {\n";
+    for (uint32_t i = 0; i < tile.rows_each; ++i)
+      multiply += cat("      let x_", i, " = subgroupMatrixLoad<Left, row_major>(&x_tile[x_side], ", i * 16,
+                      "u * STRIDE + ", half * 2, "u, STRIDE);\n");
+    for (uint32_t j = 0; j < tile.outputs_each; ++j) {
+      const std::string at =
+          across ? cat(half * 16, "u * W_STRIDE + ", j * 2, "u") : cat(j * 16, "u * W_STRIDE + ", half * 2, "u");
+      multiply += cat("      let w_", j, " = subgroupMatrixLoad<Right, ", across ? "row_major" : "col_major",
+                      ">(&w_tile[w_side], ", at, ", W_STRIDE);\n");
+    }
+    for (uint32_t i = 0; i < tile.rows_each; ++i)
+      for (uint32_t j = 0; j < tile.outputs_each; ++j)
+        multiply += cat("      sums_", i, "_", j, " = subgroupMatrixMultiplyAccumulate(x_", i, ", w_", j, ", sums_", i,
+                        "_", j, ");\n");
+    multiply += "    }\n";
   }
   for (uint32_t i = 0; i < tile.rows_each; ++i) {
     std::string store;
     for (uint32_t j = 0; j < tile.outputs_each; ++j) {
-      const std::string own = cat("sums_", i, "_", j);
-      sums += cat("  var ", own, " = Sums();\n");
-      products += cat("      ", own, " = subgroupMatrixMultiplyAccumulate(x_", i, ", w_", j, ", ", own, ");\n");
-      store +=
-          cat("  subgroupMatrixStore<row_major>(&results, own_results + ", j * 4, "u, ", own, ", RESULT_STRIDE);\n");
+      sums += cat("  var sums_", i, "_", j, " = Sums();\n");
+      store += cat("  subgroupMatrixStore<row_major>(&results[subgroup], ", j * 4, "u, sums_", i, "_", j,
+                   ", RESULT_STRIDE);\n");
     }
     kept += fill(kKeep, {{"i", cat(i)}, {"store", store}});
   }
   kernel.body = cat(begin, kBefore, sums,
                     fill(kLoop, {{"fetch_first", fill(kFetch, {{"k", "first_k"}})},
                                  {"fetch_next", fill(kFetch, {{"k", "k + 32u"}})},
-                                 {"multiply", loads + products}}),
-                    "  let own_results = subgroup * 16u * RESULT_STRIDE;\n", kept, end);
+                                 {"multiply", multiply}}),
+                    kept, end);
 }
 
 }  // namespace sluice::webgpu

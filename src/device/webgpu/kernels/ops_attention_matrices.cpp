@@ -1,8 +1,11 @@
 // attention of a tower's rows to each other on GPUs with matrix units, in fast arithmetic. A first kernel rounds
 // queries, keys and values to f16 (matrix_tiles.h). Then a workgroup takes a tile of 64 queries, each row with all
-// query heads that share one head of keys and values. It passes through the keys twice, 64 at a time in ascending
+// query heads that share one head of keys and values. It passes through the keys twice, a tile at a time in ascending
 // order: for the largest score of each query, and for the sum of the values' shares. So a sum need never be scaled
 // again, for which matrix units have no operation.
+//
+// Four subgroups share a tile: two sides of 32 queries by two halves, of the keys for scores and of the values' columns
+// for results. A thread has a query's scores of one half.
 //
 // Tiles of keys begin at the first row that a query sees. Queries with the same first row form a range. Values that a
 // query does not see are multiplied by 0, so infinite and NaN values become 0, and the power of their key NaN: queries
@@ -17,7 +20,7 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kQueries = 64, kThreadsOfTile = 64, kMostWidth = 128;
+constexpr uint32_t kQueries = 64, kThreadsOfTile = 128, kMostWidth = 128;
 
 // A subgroup: a head of a row. A thread: four numbers.
 constexpr const char* kVectors = R"(
@@ -65,20 +68,32 @@ constexpr const char* kValues = R"(
   }
 )";
 
+// What a subgroup loads and stores is an array of its own within each array of workgroup memory, because then the
+// offset and the stride are constants (matrix_tiles.cpp). Rows have an unused vector behind them, for other banks.
+// Scores are in base 2: exp(x) is exp2(x log2(e)).
 constexpr const char* kTile = R"(
 const LOWEST = -3.0e38;
+const LOG2_E = 1.44269504;
 const QUERIES = 64u;
+const SIDE = 32u;
+const HALF = KEYS / 2u;
 const GROUP = HEADS / KEY_HEADS;
 const KEY_FOURS = KEY_PADDED / 8u;
 const VALUE_FOURS = VALUE_PADDED / 8u;
-const KEY_STRIDE = KEY_FOURS + 1u;
-const VALUE_STRIDE = VALUE_FOURS + 1u;
+const HALF_VALUE_FOURS = VALUE_FOURS / 2u;
 const KEY_VECTOR = KEY_PADDED / 2u + 4u;
-const SCORE_STRIDE = 17u;
-var<workgroup> tile: array<vec4u, 64u * max(KEY_STRIDE, VALUE_STRIDE)>;
-var<workgroup> scores: array<vec4u, QUERIES * SCORE_STRIDE>;
-var<workgroup> powers: array<f32, 64>;
-var<workgroup> sum_of: array<f32, QUERIES>;
+const KEY_STRIDE = KEY_FOURS + 1u;
+const VALUE_STRIDE = HALF_VALUE_FOURS + 1u;
+const SCORE_STRIDE = 9u;
+const SHARE_STRIDE = 9u;
+const KEY_LOADS = KEYS * KEY_FOURS / THREADS;
+const VALUE_LOADS = KEYS * VALUE_FOURS / THREADS;
+var<workgroup> keys: array<array<vec4u, HALF * KEY_STRIDE>, 2>;
+var<workgroup> values: array<array<vec4u, KEYS * VALUE_STRIDE>, 2>;
+var<workgroup> scores: array<array<vec4u, SIDE * SCORE_STRIDE>, 4>;
+var<workgroup> shares: array<array<vec4u, SIDE * SHARE_STRIDE>, 2>;
+var<workgroup> powers: array<vec4f, KEYS / 4u>;
+var<workgroup> of_threads: array<f32, THREADS>;
 var<workgroup> sequence_of: array<u32, QUERIES>;
 var<workgroup> last_of: array<u32, QUERIES>;
 alias Left = subgroup_matrix_left<f16, 16, 16>;
@@ -96,32 +111,27 @@ fn range_from(begin: u32, count: u32) -> Range {
   }
   return range;
 }
-fn stage_keys(first: u32, head: u32, thread: u32) {
-  for (var l = 0u; l < KEY_FOURS; l++) {
-    let i = thread + l * THREADS;
-    let key = min(first + i / KEY_FOURS, key_rows() - 1u);
-    tile[i / KEY_FOURS * KEY_STRIDE + i % KEY_FOURS] =
-        four(p.keys + (key * KEY_HEADS + head) * KEY_VECTOR + i % KEY_FOURS * 4u);
-  }
-  powers[thread] = load(p.keys + (min(first + thread, key_rows() - 1u) * KEY_HEADS + head) * KEY_VECTOR + KEY_VECTOR - 4u);
+fn query_vector(query: u32, head: u32) -> u32 {
+  return p.queries + (query / GROUP * HEADS + head * GROUP + query % GROUP) * KEY_VECTOR;
 }
-fn stage_values(first: u32, head: u32, thread: u32) {
-  for (var l = 0u; l < VALUE_FOURS; l++) {
-    let i = thread + l * THREADS;
-    let key = min(first + i / VALUE_FOURS, key_rows() - 1u);
-    tile[i / VALUE_FOURS * VALUE_STRIDE + i % VALUE_FOURS] =
-        four(p.values + (key * KEY_HEADS + head) * (VALUE_PADDED / 2u) + i % VALUE_FOURS * 4u);
-  }
+fn key_vector(key: u32, head: u32) -> u32 {
+  return p.keys + (min(key, key_rows() - 1u) * KEY_HEADS + head) * KEY_VECTOR;
 }
-// Four neighbouring scores of the thread's query, LOWEST where it does not see the key.
-fn scores_of(own: u32, n: u32, seen: u32, power: f32) -> vec4f {
-  let of_keys = vec4f(powers[n * 4u], powers[n * 4u + 1u], powers[n * 4u + 2u], powers[n * 4u + 3u]);
-  var score = bitcast<vec4f>(scores[own * SCORE_STRIDE + n]) * of_keys * power;
-  if (SOFTCAP > 0.0) {
-    let y = score / SOFTCAP;
-    score = SOFTCAP * vec4f(exact_tanh(y.x), exact_tanh(y.y), exact_tanh(y.z), exact_tanh(y.w));
-  }
-  return select(vec4f(LOWEST), score, vec4u(n * 4u) + vec4u(0u, 1u, 2u, 3u) < vec4u(seen));
+fn value_vector(key: u32, head: u32) -> u32 {
+  return p.values + (min(key, key_rows() - 1u) * KEY_HEADS + head) * (VALUE_PADDED / 2u);
+}
+struct Own { subgroup: u32, lane: u32, half: u32, power: f32 }
+// Four neighbouring scores of the thread's query and half.
+fn scores_of(own: Own, n: u32) -> vec4f {
+  let score = bitcast<vec4f>(scores[own.subgroup][own.lane * SCORE_STRIDE + n]) * powers[own.half * (HALF / 4u) + n] *
+              own.power;
+  if (SOFTCAP == 0.0) { return score; }
+  let y = score / SOFTCAP;
+  return SOFTCAP * LOG2_E * vec4f(exact_tanh(y.x), exact_tanh(y.y), exact_tanh(y.z), exact_tanh(y.w));
+}
+fn sees(n: u32, seen: u32) -> vec4<bool> { return vec4u(n * 4u) + vec4u(0u, 1u, 2u, 3u) < vec4u(seen); }
+fn share(own: Own, n: u32, largest: f32, seen: u32) -> vec4f {
+  return select(vec4f(), exp2(scores_of(own, n) - largest), sees(n, seen));
 }
 
 @compute @workgroup_size(THREADS)
@@ -132,76 +142,113 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let first_query = i / KEY_HEADS * QUERIES;
   if (first_query >= rows() * GROUP) { return; }
   let count = min(QUERIES, rows() * GROUP - first_query);
-  let query = first_query + min(thread, count - 1u);
-  for (var l = 0u; l < KEY_FOURS; l++) {
-    let n = thread + l * THREADS;
-    let own = first_query + min(n / KEY_FOURS, count - 1u);
-    tile[n / KEY_FOURS * KEY_STRIDE + n % KEY_FOURS] =
-        four(p.queries + (own / GROUP * HEADS + head * GROUP + own % GROUP) * KEY_VECTOR + n % KEY_FOURS * 4u);
+  let subgroup = thread / SUBGROUP;
+  let lane = thread % SUBGROUP;
+  let side = subgroup % 2u;
+  let half = subgroup / 2u;
+  let of_tile = thread % QUERIES;
+  let query = first_query + min(of_tile, count - 1u);
+  if (thread < QUERIES) {
+    sequence_of[thread] = word(p.first + query / GROUP);
+    last_of[thread] = word(p.last + query / GROUP);
   }
-  sequence_of[thread] = word(p.first + query / GROUP);
-  last_of[thread] = word(p.last + query / GROUP);
-  workgroupBarrier();
-  let power = p.scale * load(p.queries + (query / GROUP * HEADS + head * GROUP + query % GROUP) * KEY_VECTOR +
-                             KEY_VECTOR - 4u);
-  let own_end = last_of[thread] + 1u;
-  let side = thread / SUBGROUP * 32u;
-${load_queries}  workgroupBarrier();
-
+${load_queries}  let scale = p.scale * select(1.0, LOG2_E, SOFTCAP == 0.0);
+  let own = Own(subgroup, lane, half, scale * load(query_vector(query, head) + KEY_VECTOR - 4u));
+  let own_end = last_of[of_tile] + 1u;
+  var next_key: array<vec4u, KEY_LOADS>;
+  var next_value: array<vec4u, VALUE_LOADS>;
+  var next_power: f32;
 ${sums}  var sum = 0.0;
   for (var begin = 0u; begin < count;) {
     if (thread == 0u) { shared_range = range_from(begin, count); }
     let range = workgroupUniformLoad(&shared_range);
     // The end of the keys that the thread's query sees, if it belongs to the range.
-    let end = select(0u, own_end, thread >= begin && thread < range.end);
+    let end = select(0u, own_end, of_tile >= begin && of_tile < range.end);
     var largest = LOWEST;
-    for (var first = range.first; first <= range.last; first += 64u) {
-      stage_keys(first, head, thread);
+    {
+${fetch_first}${put_keys}    }
+    for (var first = range.first; first <= range.last; first += KEYS) {
       workgroupBarrier();
 ${scores}      workgroupBarrier();
-      let seen = max(end, first) - first;
-      for (var n = 0u; n < 16u; n++) {
-        let score = scores_of(thread, n, seen, power);
+      // The next keys; behind the last ones the first ones, for the second pass.
+      let next = select(range.first, first + KEYS, first + KEYS <= range.last);
+${fetch_next}      let seen = max(end, first + half * HALF) - (first + half * HALF);
+      for (var n = 0u; n < HALF / 4u; n++) {
+        let score = select(vec4f(LOWEST), scores_of(own, n), sees(n, seen));
         largest = max(largest, max(max(score.x, score.y), max(score.z, score.w)));
       }
       workgroupBarrier();
-    }
-    for (var first = range.first; first <= range.last; first += 64u) {
-      stage_keys(first, head, thread);
+${put_keys}    }
+    of_threads[thread] = largest;
+    workgroupBarrier();
+    largest = max(of_threads[of_tile], of_threads[of_tile + QUERIES]);
+    for (var first = range.first; first <= range.last; first += KEYS) {
       workgroupBarrier();
 ${scores}      workgroupBarrier();
-      // Eight shares take the place of the first four scores of eight that have been read.
-      let seen = max(end, first) - first;
-      for (var n = 0u; n < 8u; n++) {
-        let a = share(scores_of(thread, n * 2u, seen, power), largest, n * 2u, seen);
-        let b = share(scores_of(thread, n * 2u + 1u, seen, power), largest, n * 2u + 1u, seen);
-        sum += ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
-        scores[thread * SCORE_STRIDE + n] = eight_halves(a, b);
+      let next = min(first + KEYS, range.last);
+${fetch_next}      for (var l = 0u; l < VALUE_LOADS; l++) {
+        let at = thread + l * THREADS;
+        next_value[l] = four(value_vector(first + at / VALUE_FOURS, head) + at % VALUE_FOURS * 4u);
       }
-      stage_values(first, head, thread);
+      let seen = max(end, first + half * HALF) - (first + half * HALF);
+      for (var n = 0u; n < HALF / 8u; n++) {
+        let a = share(own, n * 2u, largest, seen);
+        let b = share(own, n * 2u + 1u, largest, seen);
+        sum += ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
+        shares[side][lane * SHARE_STRIDE + half * (HALF / 8u) + n] = eight_halves(a, b);
+      }
+      for (var l = 0u; l < VALUE_LOADS; l++) {
+        let at = thread + l * THREADS;
+        values[at % VALUE_FOURS / HALF_VALUE_FOURS]
+              [at / VALUE_FOURS * VALUE_STRIDE + at % HALF_VALUE_FOURS] = next_value[l];
+      }
       workgroupBarrier();
-${products}      workgroupBarrier();
-    }
+${put_keys}${products}    }
+    workgroupBarrier();
     begin = range.end;
   }
-  sum_of[thread] = sum;
+  of_threads[thread] = sum;
+  workgroupBarrier();
 ${kept}}
-fn share(score: vec4f, largest: f32, n: u32, seen: u32) -> vec4f {
-  return select(vec4f(), exp(score - largest), vec4u(n * 4u) + vec4u(0u, 1u, 2u, 3u) < vec4u(seen));
-}
 fn keep(query: u32, head: u32, i: u32, x: vec4f) {
   if (i >= VALUE_WIDTH) { return; }
   let at = p.out + (query / GROUP * HEADS + head * GROUP + query % GROUP) * VALUE_WIDTH + i;
 ${store}}
 )";
-// Up to 64 values of each query at once, so that neighbouring threads keep neighbouring values.
+// Up to 64 columns of the queries at once.
+constexpr const char* kLoadQueries = R"(
+  for (var n = thread; n < QUERIES * ${fours}u; n += THREADS) {
+    let other = first_query + min(n / ${fours}u, count - 1u);
+    shares[n / ${fours}u / SIDE][n / ${fours}u % SIDE * SHARE_STRIDE + n % ${fours}u] =
+        four(query_vector(other, head) + (${first}u + n % ${fours}u) * 4u);
+  }
+  workgroupBarrier();
+${load}  workgroupBarrier();
+)";
+constexpr const char* kFetchKeys = R"(
+      for (var l = 0u; l < KEY_LOADS; l++) {
+        let at = thread + l * THREADS;
+        next_key[l] = four(key_vector(${key} + at / KEY_FOURS, head) + at % KEY_FOURS * 4u);
+      }
+      next_power = load(key_vector(${key} + thread % KEYS, head) + KEY_VECTOR - 4u);
+)";
+constexpr const char* kPutKeys = R"(
+      for (var l = 0u; l < KEY_LOADS; l++) {
+        let at = thread + l * THREADS;
+        let key = at / KEY_FOURS;
+        keys[key / HALF][key % HALF * KEY_STRIDE + at % KEY_FOURS] = next_key[l];
+      }
+      if (thread < KEYS) { powers[thread / 4u][thread % 4u] = next_power; }
+)";
+// Up to 32 values of each query at once, so that neighbouring threads keep neighbouring values.
 constexpr const char* kKeep = R"(
 ${store}  workgroupBarrier();
-  for (var n = thread % SUBGROUP; n < 32u * ${fours}u; n += SUBGROUP) {
-    let own = side + n / ${fours}u;
-    if (own < count) {
-      keep(first_query + own, head, ${first}u + n % ${fours}u * 4u,
-           bitcast<vec4f>(scores[own * SCORE_STRIDE + n % ${fours}u]) / sum_of[own]);
+  for (var n = lane; n < SIDE * ${fours}u; n += SUBGROUP) {
+    let other = side * SIDE + n / ${fours}u;
+    if (other < count) {
+      keep(first_query + other, head, half * (VALUE_PADDED / 2u) + ${first}u + n % ${fours}u * 4u,
+           bitcast<vec4f>(scores[subgroup][n / ${fours}u * SCORE_STRIDE + n % ${fours}u]) /
+               (of_threads[other] + of_threads[other + QUERIES]));
     }
   }
   workgroupBarrier();
@@ -213,7 +260,8 @@ constexpr const char* kKeepEachValue = R"(
   }
 )";
 
-uint32_t padded(uint32_t width) { return (width + 15) / 16 * 16; }
+// Of a head, so that both halves of the values have whole matrices, and all threads as many vectors to fetch.
+uint32_t padded(uint32_t width) { return (width + 31) / 32 * 32; }
 
 }  // namespace
 
@@ -240,8 +288,10 @@ bool Emitter::emit_own_attention_matrices(const Attention& op) {
   const KeyShape keys = op.keys(program_);
   if (request_.arithmetic != Arithmetic::fast || !adapter_.matrices || has_positions(type(op.q).extent)) return false;
   const uint32_t key_padded = padded(keys.key_width), value_padded = padded(keys.value_width);
-  const uint64_t bytes = (uint64_t{64} * (std::max(key_padded, value_padded) / 8 + 1) + kQueries * 17) * 16 + 1024;
-  if (std::max(key_padded, value_padded) > kMostWidth || bytes > adapter_.workgroup_bytes) return false;
+  const uint32_t widest = std::max(key_padded, value_padded), keys_of_tile = widest <= 64 ? 64 : 32;
+  const uint32_t vectors =
+      keys_of_tile * (key_padded / 8 + 1) + 2 * keys_of_tile * (value_padded / 16 + 1) + 6 * 32 * 9 + keys_of_tile / 4;
+  if (widest > kMostWidth || vectors * 16 + kThreadsOfTile * 8 + 16 > adapter_.workgroup_bytes) return false;
   const uint32_t heads = type(op.q).heads;
   const uint64_t query_rows = most_rows(type(op.q).extent), key_rows = most_rows(type(op.k).extent);
   const uint32_t queries = scratch(query_rows * heads * (key_padded / 2 + 4));
@@ -256,11 +306,8 @@ bool Emitter::emit_own_attention_matrices(const Attention& op) {
                     .value_width = keys.value_width,
                     .values = values});
   Kernel kernel{.name = "own_attention_matrices", .extent = type(op.q).extent, .threads = kThreadsOfTile};
-  kernel.constants = {{"HEADS", heads},
-                      {"KEY_HEADS", keys.heads},
-                      {"KEY_PADDED", key_padded},
-                      {"VALUE_PADDED", value_padded},
-                      {"VALUE_WIDTH", keys.value_width}};
+  kernel.constants = {{"HEADS", heads},           {"KEY_HEADS", keys.heads},      {"KEYS", keys_of_tile},
+                      {"KEY_PADDED", key_padded}, {"VALUE_PADDED", value_padded}, {"VALUE_WIDTH", keys.value_width}};
   kernel.constants.push_back({"SOFTCAP", op.softcap});
   kernel.params = {{"queries", queries},    {"keys", halves},      {"values", values}, {"out", at(op.out)},
                    {"first", at(op.first)}, {"last", at(op.last)}, {"scale", op.scale}};
@@ -271,30 +318,37 @@ bool Emitter::emit_own_attention_matrices(const Attention& op) {
   kernel.snippets = {kMath, kAsHalves, rows_function("key_rows", type(op.k).extent)};
   // A subgroup has two matrices of 16 queries, so that each matrix of keys and values is loaded once for both.
   std::string load_queries, scores, sums, products, kept;
-  const uint32_t key_parts = key_padded / 16, value_parts = value_padded / 16;
-  for (uint32_t k = 0; k < key_parts; ++k)
-    for (const uint32_t q : {0, 1})
-      load_queries += cat("  let query_", q, "_", k, " = subgroupMatrixLoad<Left, row_major>(&tile, (side + ", q * 16,
-                          "u) * KEY_STRIDE + ", k * 2, "u, KEY_STRIDE);\n");
-  for (uint32_t j = 0; j < 4; ++j) {
-    for (const uint32_t q : {0, 1}) scores += cat("      var score_", q, "_", j, " = Sums();\n");
-    for (uint32_t k = 0; k < key_parts; ++k) {
-      scores += cat("      let key_", j, "_", k, " = subgroupMatrixLoad<Right, col_major>(&tile, ", j * 16,
+  const uint32_t key_parts = key_padded / 16, value_parts = value_padded / 32, score_parts = keys_of_tile / 32;
+  for (uint32_t first = 0; first < key_parts; first += 4) {
+    const uint32_t parts = std::min(key_parts - first, 4u);
+    std::string load;
+    for (uint32_t k = 0; k < parts; ++k)
+      for (const uint32_t q : {0, 1})
+        load += cat("  let query_", q, "_", first + k, " = subgroupMatrixLoad<Left, row_major>(&shares[side], ", q * 16,
+                    "u * SHARE_STRIDE + ", k * 2, "u, SHARE_STRIDE);\n");
+    load_queries += fill(kLoadQueries, {{"fours", cat(parts * 2)}, {"first", cat(first * 2)}, {"load", load}});
+  }
+  for (const uint32_t q : {0, 1})
+    for (uint32_t j = 0; j < score_parts; ++j) scores += cat("      var score_", q, "_", j, " = Sums();\n");
+  for (uint32_t k = 0; k < key_parts; ++k) {
+    for (uint32_t j = 0; j < score_parts; ++j) {
+      scores += cat("      let key_", j, "_", k, " = subgroupMatrixLoad<Right, col_major>(&keys[half], ", j * 16,
                     "u * KEY_STRIDE + ", k * 2, "u, KEY_STRIDE);\n");
       for (const uint32_t q : {0, 1})
         scores += cat("      score_", q, "_", j, " = subgroupMatrixMultiplyAccumulate(query_", q, "_", k, ", key_", j,
                       "_", k, ", score_", q, "_", j, ");\n");
     }
-    for (const uint32_t q : {0, 1})
-      scores += cat("      subgroupMatrixStore<row_major>(&scores, (side + ", q * 16, "u) * SCORE_STRIDE + ", j * 4,
-                    "u, score_", q, "_", j, ", SCORE_STRIDE);\n");
   }
-  for (uint32_t k = 0; k < 4; ++k) {
+  for (const uint32_t q : {0, 1})
+    for (uint32_t j = 0; j < score_parts; ++j)
+      scores += cat("      subgroupMatrixStore<row_major>(&scores[subgroup], ", q * 16, "u * SCORE_STRIDE + ", j * 4,
+                    "u, score_", q, "_", j, ", SCORE_STRIDE);\n");
+  for (uint32_t k = 0; k < keys_of_tile / 16; ++k) {
     for (const uint32_t q : {0, 1})
-      products += cat("      let share_", q, "_", k, " = subgroupMatrixLoad<Left, row_major>(&scores, (side + ", q * 16,
-                      "u) * SCORE_STRIDE + ", k * 2, "u, SCORE_STRIDE);\n");
+      products += cat("      let share_", q, "_", k, " = subgroupMatrixLoad<Left, row_major>(&shares[side], ", q * 16,
+                      "u * SHARE_STRIDE + ", k * 2, "u, SHARE_STRIDE);\n");
     for (uint32_t n = 0; n < value_parts; ++n) {
-      products += cat("      let value_", k, "_", n, " = subgroupMatrixLoad<Right, row_major>(&tile, ", k * 16,
+      products += cat("      let value_", k, "_", n, " = subgroupMatrixLoad<Right, row_major>(&values[half], ", k * 16,
                       "u * VALUE_STRIDE + ", n * 2, "u, VALUE_STRIDE);\n");
       for (const uint32_t q : {0, 1})
         products += cat("      out_", q, "_", n, " = subgroupMatrixMultiplyAccumulate(share_", q, "_", k, ", value_", k,
@@ -303,16 +357,19 @@ bool Emitter::emit_own_attention_matrices(const Attention& op) {
   }
   for (uint32_t n = 0; n < value_parts; ++n)
     for (const uint32_t q : {0, 1}) sums += cat("  var out_", q, "_", n, " = Sums();\n");
-  for (uint32_t first = 0; first < value_parts; first += 4) {
-    const uint32_t parts = std::min(value_parts - first, 4u);
+  for (uint32_t first = 0; first < value_parts; first += 2) {
+    const uint32_t parts = std::min(value_parts - first, 2u);
     std::string store;
     for (uint32_t n = 0; n < parts; ++n)
       for (const uint32_t q : {0, 1})
-        store += cat("  subgroupMatrixStore<row_major>(&scores, (side + ", q * 16, "u) * SCORE_STRIDE + ", n * 4,
+        store += cat("  subgroupMatrixStore<row_major>(&scores[subgroup], ", q * 16, "u * SCORE_STRIDE + ", n * 4,
                      "u, out_", q, "_", first + n, ", SCORE_STRIDE);\n");
     kept += fill(kKeep, {{"store", store}, {"fours", cat(parts * 4)}, {"first", cat(first * 16)}});
   }
   kernel.body = fill(kTile, {{"load_queries", load_queries},
+                             {"fetch_first", fill(kFetchKeys, {{"key", "range.first"}})},
+                             {"fetch_next", fill(kFetchKeys, {{"key", "next"}})},
+                             {"put_keys", kPutKeys},
                              {"scores", scores},
                              {"sums", sums},
                              {"products", products},

@@ -61,11 +61,11 @@ const std::set<std::string_view>& language() {
       "vec2h", "vec3h", "vec4h", "vec2i", "vec3i", "vec4i", "vec2u", "vec3u", "vec4u", "mat2x4f", "mat4x4f",
       // functions
       "abs", "all", "any", "atomicAdd", "atomicLoad", "atomicMax", "atomicMin", "atomicStore", "bitcast", "ceil",
-      "clamp", "cos", "countOneBits", "countTrailingZeros", "dot", "dot4I8Packed", "dot4U8Packed", "exp", "extractBits",
-      "firstLeadingBit", "firstTrailingBit", "floor", "fma", "insertBits", "inverseSqrt", "log", "max", "min",
-      "pack2x16float", "pack4xI8", "pow", "round", "select", "sign", "sin", "sqrt", "storageBarrier", "subgroupAdd",
-      "subgroupMax", "subgroupShuffle", "subgroupShuffleXor", "tanh", "transpose", "trunc", "unpack2x16float",
-      "unpack4xI8", "unpack4xU8", "workgroupBarrier", "workgroupUniformLoad",
+      "clamp", "cos", "countOneBits", "countTrailingZeros", "dot", "dot4I8Packed", "dot4U8Packed", "exp", "exp2",
+      "extractBits", "firstLeadingBit", "firstTrailingBit", "floor", "fma", "insertBits", "inverseSqrt", "log", "max",
+      "min", "pack2x16float", "pack4xI8", "pow", "round", "select", "sign", "sin", "sqrt", "storageBarrier",
+      "subgroupAdd", "subgroupMax", "subgroupShuffle", "subgroupShuffleXor", "tanh", "transpose", "trunc",
+      "unpack2x16float", "unpack4xI8", "unpack4xU8", "workgroupBarrier", "workgroupUniformLoad",
       // after enable
       "subgroups", "chromium_experimental_subgroup_matrix",
       // with that extension
