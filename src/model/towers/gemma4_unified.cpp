@@ -206,22 +206,22 @@ Result<TowerInputs> prepare_unified_picture(const UnifiedConfig& c, const Pictur
                  " in each direction");
   const std::vector<PatchPlace> places = patch_places(columns, rows, 1);
   const uint32_t column_step = c.tables_apart ? 1 : 2, first_row = c.tables_apart ? c.positions : 1;
-  TowerInput positions{"positions", {}};
+  std::vector<uint32_t> positions;
   for (const PatchPlace& place : places)
-    positions.words.insert(positions.words.end(), {place.x * column_step, place.y * column_step + first_row});
+    positions.insert(positions.end(), {place.x * column_step, place.y * column_step + first_row});
   TowerInputs inputs{.rows = static_cast<uint32_t>(places.size())};
-  inputs.inputs = {{"patches", cut_patches(resized, places, c.side(), c.pixels, byte_values(1.0f, 0.0f))},
-                   std::move(positions)};
+  inputs.inputs.push_back({"patches", cut_patches(resized, places, c.side(), c.pixels, byte_values(1.0f, 0.0f))});
+  inputs.inputs.push_back({"positions", std::move(positions)});
   return inputs;
 }
 
 Result<TowerInputs> prepare_unified_sound(const UnifiedConfig& c, const Sound& sound) {
   TRY_STATUS(check_sound(sound));
   const size_t rows = (sound.samples.size() + c.frame - 1) / c.frame;
-  TowerInput frames{"frames", std::vector<uint32_t>(rows * c.frame)};
-  for (size_t i = 0; i < sound.samples.size(); ++i) frames.words[i] = std::bit_cast<uint32_t>(sound.samples[i]);
+  std::vector<uint32_t> frames(rows * c.frame);
+  for (size_t i = 0; i < sound.samples.size(); ++i) frames[i] = std::bit_cast<uint32_t>(sound.samples[i]);
   TowerInputs inputs{.rows = static_cast<uint32_t>(rows)};
-  inputs.inputs = {std::move(frames)};
+  inputs.inputs.push_back({"frames", std::move(frames)});
   return inputs;
 }
 

@@ -285,18 +285,19 @@ Result<TowerInputs> prepare(const VisionConfig& c, const Picture& picture, const
     return error(ErrorKind::invalid, "picture: is ", columns, " x ", rows, " patches: want at most ", c.positions,
                  " in each direction");
   const std::vector<PatchPlace> places = patch_places(columns, rows, c.pooling);
-  TowerInput coordinates{"coordinates", {}}, positions{"positions", {}};
+  std::vector<uint32_t> coordinates, positions;
   for (const PatchPlace& place : places) {
-    coordinates.words.insert(coordinates.words.end(), {place.x, place.y});
-    positions.words.insert(positions.words.end(), {place.x, c.positions + place.y});
+    coordinates.insert(coordinates.end(), {place.x, place.y});
+    positions.insert(positions.end(), {place.x, c.positions + place.y});
   }
   const auto count = static_cast<uint32_t>(places.size());
   TowerInputs inputs{.rows = count / c.patches_of_row()};
-  inputs.inputs = {{"patches", cut_patches(resized, places, c.patch, c.pixels, byte_values(2.0f, -1.0f))},
-                   std::move(positions),
-                   std::move(coordinates),
-                   {"first", std::vector<uint32_t>(count, 0)},
-                   {"last", std::vector<uint32_t>(count, count - 1)}};
+  // Not a list in braces, which would copy the patches.
+  inputs.inputs.push_back({"patches", cut_patches(resized, places, c.patch, c.pixels, byte_values(2.0f, -1.0f))});
+  inputs.inputs.push_back({"positions", std::move(positions)});
+  inputs.inputs.push_back({"coordinates", std::move(coordinates)});
+  inputs.inputs.push_back({"first", std::vector<uint32_t>(count, 0)});
+  inputs.inputs.push_back({"last", std::vector<uint32_t>(count, count - 1)});
   return inputs;
 }
 

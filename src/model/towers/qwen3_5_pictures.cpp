@@ -125,9 +125,8 @@ TowerInputs inputs_of(const VisionConfig& c, std::span<const Picture> frames) {
   const Grid grid{.columns = frames[0].width / c.patch, .rows = frames[0].height / c.patch};
   const std::vector<PatchPlace> places = patch_places(grid.columns, grid.rows, c.merge);
   const auto count = static_cast<uint32_t>(places.size());
-  TowerInputs made{.rows = count / c.patches_per_row(),
-                   .inputs = {{"patches", patches_of(c, frames, places)}},
-                   .grid = {1, grid.rows / c.merge, grid.columns / c.merge}};
+  TowerInputs made{.rows = count / c.patches_per_row(), .grid = {1, grid.rows / c.merge, grid.columns / c.merge}};
+  made.inputs.push_back({"patches", patches_of(c, frames, places)});  // a list in braces would copy it
   add_positions(c, grid, places, made);
   made.inputs.push_back({"first", std::vector<uint32_t>(count, 0)});
   made.inputs.push_back({"last", std::vector<uint32_t>(count, count - 1)});
