@@ -29,6 +29,31 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
+constexpr const char* kSinglePart = R"(
+alias Part = f32;
+fn load_part(at: u32) -> Part { return load(at); }
+fn element(i: u32) -> f32 { return part(i); }
+)";
+constexpr const char* kPartOfFour = R"(
+alias Part = vec4f;
+fn load_part(at: u32) -> Part { return load4(at); }
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = (group_index(group, groups) * THREADS + thread) * 4u;
+  if (i >= rows() * COLUMNS) { return; }
+  store4(p.out + i, part(i));
+}
+)";
+std::string function_of_part(const char* function, bool in_fours) {
+  std::string of_each;
+  for (const char* component : {"x.x", "x.y", "x.z", "x.w"})
+    of_each += cat(of_each.empty() ? "" : ", ", function, "(", component, ")");
+  return cat("fn ", function, "_part(x: Part) -> Part { return ",
+             in_fours ? cat("vec4f(", of_each, ")") : cat(function, "(x)"), "; }\n");
+}
+
 }  // namespace
 
 Dispatches Emitter::emit_all(bool looking) {
@@ -115,6 +140,23 @@ Kernel Emitter::elementwise(const char* name, std::string element, ValueId out) 
   kernel.params = {{"out", at(out)}};
   kernel.bindings = {memory()};
   kernel.grid = {.items = columns(out), .per = kThreads};
+  return kernel;
+}
+
+Kernel Emitter::elementwise_by_parts(const char* name, const char* part, ValueId out,
+                                     std::initializer_list<Operand> operands, const char* function) const {
+  bool in_fours = columns(out) % 4 == 0 && at(out) % 4 == 0;
+  for (const Operand& operand : operands) in_fours = in_fours && at(operand.value) % 4 == 0;
+  const std::string text = cat(part, "\n", function == nullptr ? "" : function_of_part(function, in_fours));
+  Kernel kernel = elementwise(name, text, out);
+  for (const Operand& operand : operands) kernel.params.push_back({operand.name, at(operand.value)});
+  if (in_fours) {
+    kernel.body = text + kPartOfFour;
+    kernel.bindings.front().element = kFours;
+    kernel.grid = {.items = columns(out) / 4, .per = kThreads};
+  } else {
+    kernel.snippets.emplace_back(kSinglePart);
+  }
   return kernel;
 }
 

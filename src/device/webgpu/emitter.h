@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -287,6 +288,16 @@ class Emitter {
   // A kernel with one thread for each element of `out`. `element` defines element(i: u32) -> f32 for element i of all
   // rows of COLUMNS; p.out is declared.
   Kernel elementwise(const char* name, std::string element, ValueId out) const;
+  // The same, for a result whose elements each depend on the same element of `operands` alone. A thread takes four
+  // neighbours where all of them lie at multiples of four words. `part` defines part(i: u32) -> Part for the elements
+  // from i on; Part is f32 or vec4f, load_part(at) -> Part loads as many, and p has the operands by name. With
+  // `function`, its name followed by _part takes a Part in place of an f32.
+  struct Operand {
+    const char* name;
+    ValueId value;
+  };
+  Kernel elementwise_by_parts(const char* name, const char* part, ValueId out, std::initializer_list<Operand> operands,
+                              const char* function = nullptr) const;
   Kernel norm(const char* name, ValueId x, ValueId out, float eps) const;
   // Declares weighted(x, i), which multiplies by element i of the weight, if there is one.
   void use_weighted(Kernel& kernel, WeightId weight) const;

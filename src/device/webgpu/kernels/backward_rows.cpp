@@ -139,10 +139,11 @@ void Emitter::emit(const NormBackward& op) {
 }
 
 void Emitter::emit(const ActivationBackward& op) {
-  Kernel kernel = elementwise("activation_backward",
-                              "fn element(i: u32) -> f32 { return load(p.d_out + i) * slope(load(p.x + i)); }", op.d_x);
-  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"d_out", at(op.d_out)}});
-  kernel.snippets = {kMath, slope_text(op.kind)};
+  Kernel kernel = elementwise_by_parts("activation_backward", R"(
+fn part(i: u32) -> Part { return load_part(p.d_out + i) * slope_part(load_part(p.x + i)); }
+)",
+                                       op.d_x, {{"x", op.x}, {"d_out", op.d_out}}, "slope");
+  kernel.snippets.insert(kernel.snippets.end(), {kMath, slope_text(op.kind)});
   add(kernel);
 }
 

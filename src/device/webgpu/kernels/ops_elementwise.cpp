@@ -1,4 +1,5 @@
-// add, add_bias, mul, scale, clamp, softcap, activation, gated_activation, rope: one thread for each element.
+// add, add_bias, mul, scale, clamp, softcap, activation, gated_activation, rope: a thread for each element, or for
+// four.
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/wgsl_template.h"
 
@@ -70,9 +71,8 @@ std::string activation_text(ActivationKind kind, std::string_view name) {
 }
 
 void Emitter::emit(const Add& op) {
-  Kernel kernel = elementwise("add", "fn element(i: u32) -> f32 { return load(p.a + i) + load(p.b + i); }", op.out);
-  kernel.params.insert(kernel.params.end(), {{"a", at(op.a)}, {"b", at(op.b)}});
-  add(kernel);
+  add(elementwise_by_parts("add", "fn part(i: u32) -> Part { return load_part(p.a + i) + load_part(p.b + i); }", op.out,
+                           {{"a", op.a}, {"b", op.b}}));
 }
 
 void Emitter::emit(const AddBias& op) {
@@ -84,40 +84,39 @@ void Emitter::emit(const AddBias& op) {
 }
 
 void Emitter::emit(const Mul& op) {
-  Kernel kernel = elementwise("mul", "fn element(i: u32) -> f32 { return load(p.a + i) * load(p.b + i); }", op.out);
-  kernel.params.insert(kernel.params.end(), {{"a", at(op.a)}, {"b", at(op.b)}});
-  add(kernel);
+  add(elementwise_by_parts("mul", "fn part(i: u32) -> Part { return load_part(p.a + i) * load_part(p.b + i); }", op.out,
+                           {{"a", op.a}, {"b", op.b}}));
 }
 
 void Emitter::emit(const Scale& op) {
-  const bool weighted = op.weight != kNone;
-  Kernel kernel = elementwise(
-      "scale",
-      weighted ? "fn element(i: u32) -> f32 { return load(p.x + i) * p.factor * factors[p.weight + i % FACTORS]; }"
-               : "fn element(i: u32) -> f32 { return load(p.x + i) * p.factor; }",
-      op.out);
-  kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"factor", op.factor}});
-  if (weighted) {
-    kernel.constants.push_back({"FACTORS", program_.weights[op.weight].shape.columns});
-    kernel.params.push_back({"weight", layout_.factor(op.weight)});
-    kernel.bindings.push_back(factors());
+  if (op.weight == kNone) {
+    Kernel kernel = elementwise_by_parts("scale", "fn part(i: u32) -> Part { return load_part(p.x + i) * p.factor; }",
+                                         op.out, {{"x", op.x}});
+    kernel.params.push_back({"factor", op.factor});
+    return void(add(kernel));
   }
+  Kernel kernel = elementwise(
+      "scale", "fn element(i: u32) -> f32 { return load(p.x + i) * p.factor * factors[p.weight + i % FACTORS]; }",
+      op.out);
+  kernel.params.insert(kernel.params.end(),
+                       {{"x", at(op.x)}, {"factor", op.factor}, {"weight", layout_.factor(op.weight)}});
+  kernel.constants.push_back({"FACTORS", program_.weights[op.weight].shape.columns});
+  kernel.bindings.push_back(factors());
   add(kernel);
 }
 
 // A NaN stays; see relu above.
 void Emitter::emit(const Clamp& op) {
-  Kernel kernel = elementwise("clamp", R"(
-fn element(i: u32) -> f32 {
-  let x = load(p.x + i);
+  Kernel kernel = elementwise_by_parts("clamp", R"(
+fn clamped(x: f32) -> f32 {
   let low = factors[p.low];
   let high = factors[p.high];
   return select(select(select(x, high, x > high), low, x < low), x, is_nan(x));
 }
+fn part(i: u32) -> Part { return clamped_part(load_part(p.x + i)); }
 )",
-                              op.out);
-  kernel.params.insert(kernel.params.end(),
-                       {{"x", at(op.x)}, {"low", layout_.factor(op.low)}, {"high", layout_.factor(op.high)}});
+                                       op.out, {{"x", op.x}}, "clamped");
+  kernel.params.insert(kernel.params.end(), {{"low", layout_.factor(op.low)}, {"high", layout_.factor(op.high)}});
   kernel.bindings.push_back(factors());
   kernel.snippets.emplace_back(kMath);
   add(kernel);
@@ -132,13 +131,22 @@ void Emitter::emit(const Softcap& op) {
 }
 
 void Emitter::emit(const Activation& op) {
-  Kernel kernel = elementwise("activation", "fn element(i: u32) -> f32 { return activate(load(p.x + i)); }", op.out);
-  kernel.params.push_back({"x", at(op.x)});
-  kernel.snippets = {kMath, activation_text(op.kind)};
+  Kernel kernel =
+      elementwise_by_parts("activation", "fn part(i: u32) -> Part { return activate_part(load_part(p.x + i)); }",
+                           op.out, {{"x", op.x}}, "activate");
+  kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
   add(kernel);
 }
 
 void Emitter::emit(const GatedActivation& op) {
+  if (columns(op.gate) == columns(op.out)) {
+    Kernel kernel = elementwise_by_parts("gated_activation", R"(
+fn part(i: u32) -> Part { return activate_part(load_part(p.gate + i)) * load_part(p.up + i); }
+)",
+                                         op.out, {{"gate", op.gate}, {"up", op.up}}, "activate");
+    kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind)});
+    return void(add(kernel));
+  }
   Kernel kernel = elementwise("gated_activation", R"(
 fn element(i: u32) -> f32 { return activate(load(p.gate + i * GATE_COLUMNS / COLUMNS)) * load(p.up + i); }
 )",
