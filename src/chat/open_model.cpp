@@ -26,8 +26,13 @@ Status fit(const Model& model, const Device& device, const Budget& budget, const
     shorten_context(model, options);
     plan = plan_it();
   }
+  const auto fits_in = [&] { return plan ? check_room(*plan, bound) : Status(plan.error()); };
+  if (options.draft.kind == DraftKind::both && options.draft.head_may_lack_room && !fits_in()) {
+    options.draft.kind = DraftKind::ngram;
+    return fit(model, device, budget, bound, options, note);
+  }
   if (!options.media.empty() && options.media_may_lack_room) {
-    if (const Status fits = plan ? check_room(*plan, bound) : Status(plan.error()); !fits) {
+    if (const Status fits = fits_in(); !fits) {
       note = cat("pictures and sounds have no room: ", fits.error().text);
       options.media.clear();
       return fit(model, device, budget, bound, options, note);
@@ -75,12 +80,19 @@ Error named_after(const ModelFiles& files, const Error& why) {
   return error(why.kind, files.name, why.text.substr(files.path.size()));
 }
 
-Result<Model> open_model(const ModelFiles& files, bool draft_head, std::shared_ptr<ContentsMemory> memory) {
+Result<Model> open_model(const ModelFiles& files, DraftFile draft_file, std::shared_ptr<ContentsMemory> memory,
+                         std::string* draft_note) {
   Result<Model> opened = open_model(files.path, std::move(memory));
   if (!opened) return named_after(files, opened.error());
   Model model = *std::move(opened);
   if (!files.projector.empty()) TRY_ASSIGN(model, with_projector(model, files.projector));
-  return draft_head && !files.draft_head.empty() ? with_draft_head(model, files.draft_head) : model;
+  const bool is_wanted =
+      draft_file == DraftFile::any || (draft_file == DraftFile::draft_model && model.may_have_draft_model());
+  if (!is_wanted || files.draft_head.empty()) return model;
+  Result<Model> drafting = with_draft_head(model, files.draft_head);
+  if (drafting || draft_file == DraftFile::any) return drafting;
+  if (draft_note != nullptr) *draft_note = cat(drafting.error().text, ": not used to draft");
+  return model;
 }
 
 Result<StoreSettings> settings_of(const ModelFiles& files, const Model& model) {
@@ -108,10 +120,12 @@ Result<std::unique_ptr<Engine>> open_engine(const Model& model, Device& device, 
 
 Result<std::unique_ptr<ChatModel>> open_chat_model(const ChatModelRequest& request, Device& device, Budget& budget,
                                                    const MemoryBounds& bounds) {
-  TRY(Model model, open_model(request.files, request.draft_head, request.contents));
+  std::string draft_note;
+  TRY(Model model, open_model(request.files, request.draft_file, request.contents, &draft_note));
   TRY(TextParts text, open_text(model, {.chat_template_path = request.chat_template_path}));
   TRY(StoreSettings settings, settings_of(request.files, model));
   auto opened = std::make_unique<ChatModel>(ChatModel{std::move(model), std::move(text), std::move(settings)});
+  opened->draft_note = std::move(draft_note);
   TRY(EngineOptions options, request.options(*opened));
   TRY(opened->engine, open_engine(opened->model, device, budget, bounds, std::move(options), &opened->media_note));
   return opened;

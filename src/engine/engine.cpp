@@ -68,9 +68,8 @@ Result<LeasedAdapters> lease_adapters(TextModel& model, Budget& budget, const En
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, Device& device, Budget& budget,
                                                const EngineOptions& options) {
-  const bool mtp = options.draft.kind == DraftKind::mtp;
   std::optional<DraftModel> head;
-  if (mtp) {
+  if (options.draft.has_head()) {
     TRY(Program draft, model.record(ProgramKind::draft_head));
     head = DraftModel{.program = std::move(draft), .weights = &model.weights_of(ProgramKind::draft_head)};
   }

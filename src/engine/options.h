@@ -22,17 +22,25 @@ class StateStore;
 
 // ---- drafts (draft/draft.h)
 
-// automatic: n-grams where they take little memory (plan/layout.h, draft_kind()), else none.
-enum class DraftKind : uint8_t { none, ngram, mtp, automatic };
+// both: n-grams where they are right more often than the head. automatic: n-grams where they take little memory
+// (plan/layout.h, draft_kind()), else none.
+enum class DraftKind : uint8_t { none, ngram, mtp, both, automatic };
 inline constexpr uint32_t kMaxDraftTokens = 16;
+inline constexpr uint32_t kMostThatDraft = 4;  // sequences, if drafting is automatic
 
 struct DraftOptions {
   DraftKind kind = DraftKind::none;
-  uint32_t tokens = 4;  // the most a step
-  bool always = false;  // drafts even while drafting does not pay
+  uint32_t tokens = 4;              // the most a step
+  bool always = false;              // drafts even while drafting does not pay
+  bool head_may_lack_room = false;  // both become n-grams where memory is too small for the head
   // For measuring answers that are recorded (Request::recorded): a head's guess is made the recorded token with this
   // chance, whatever the head guessed. 0: guesses stay.
   float right_share = 0.0f;
+
+  bool has_ngrams() const {
+    return kind == DraftKind::ngram || kind == DraftKind::both || kind == DraftKind::automatic;
+  }
+  bool has_head() const { return kind == DraftKind::mtp || kind == DraftKind::both; }
 };
 
 // ---- streamed experts: read from the model's files as steps choose them (experts/expert_store.h)

@@ -147,6 +147,9 @@ const BoundWeights& Model::own_weights(ProgramKind kind) const {
   return data_->find(kind)->own;
 }
 
+bool Model::has_draft_model() const { return data_->drafter != nullptr; }
+bool Model::may_have_draft_model() const { return data_->model.read_draft_model != nullptr; }
+
 const WeightSource& Model::weights_of(ProgramKind kind) const {
   CHECK(has(kind));
   const PlacedProgram& found = *data_->find(kind);

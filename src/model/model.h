@@ -88,6 +88,9 @@ class Model {
   // The programs for which the checkpoint has every weight, the text program first.
   std::vector<ProgramKind> programs() const;
   bool has(ProgramKind kind) const;
+  // Whether a model of its own drafts for it (with_draft_head), and whether its family has such ones.
+  bool has_draft_model() const;
+  bool may_have_draft_model() const;
   // Fails with one sentence when the model has no such program or the program is not complete. `options` are for the
   // text program.
   Result<Program> record(ProgramKind kind, const TextOptions& options = {}) const;

@@ -76,7 +76,7 @@ Status read_room(const Json& options, AdapterRoom& room) {
 
 Result<Json> inspect(const Json& options) {
   TRY(const ModelFiles files, files_of(options));
-  TRY(const Model model, open_model(files, false));
+  TRY(const Model model, open_model(files, DraftFile::none));
   const ModelFacts& facts = model.facts();
   return Json(Json::Object{
       {"name", facts.name}, {"family", facts.family}, {"parameters", static_cast<int64_t>(facts.parameters)}});

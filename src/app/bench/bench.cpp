@@ -254,6 +254,7 @@ Status measure_recorded(const RecordedFiles& files, uint32_t rounds, const Model
   EngineOptions options{.arithmetic = parse_arithmetic(arguments.text("--arithmetic")), .repack = repack(arguments)};
   options.context = test.tokens() + 1;
   options.draft = draft_of(arguments);
+  settle_drafts(options, *machine.device, model);
   options.draft.right_share = static_cast<float>(arguments.number("--draft-right"));
   options.experts = expert_options(arguments);
   TRY(const std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine, options, console));

@@ -185,7 +185,10 @@ std::string tower_lines(const Inspection& found) {
     out += line("towers", cat(found.projector->path(), ": ", found.projector->tensors().size(), " tensors, ",
                               format_bytes(bytes_of(*found.projector)), found.projector_note));
   }
-  if (!found.files.draft_head.empty()) out += line("drafts", cat(found.files.draft_head, ": read with --draft mtp"));
+  if (!found.files.draft_head.empty())
+    out += line("drafts", cat(found.files.draft_head, found.model && found.model->may_have_draft_model()
+                                                          ? ": read on the processor, without --draft too"
+                                                          : ": read with --draft mtp and both"));
   return unknown.empty() ? out : out + line("unknown", few_names(unknown));
 }
 
@@ -372,7 +375,8 @@ CommandSpec inspect_command() {
               {"model.unknown_tensors[]", "string", "those of them that belong to no tower"},
               {"problem", "string or null", "why the model cannot run"},
               {"projector", "object or null", "the towers' own file, if there is one"},
-              {"draft_head", "string or null", "the file of a draft head beside the model, which --draft mtp reads"},
+              {"draft_head", "string or null",
+               "the file of a draft head or draft model beside the model, which --draft reads"},
               {"projector.path", "string", "a GGUF file"},
               {"projector.tensors", "integer", "tensors of the towers"},
               {"projector.bytes", "integer", "their bytes"},

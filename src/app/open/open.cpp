@@ -312,7 +312,7 @@ Result<std::string> model_path(const std::string& name) {
 }
 
 Result<Model> open_model(const ModelFiles& files, const Arguments& arguments) {
-  return open_model(files, draft_of(arguments).kind == DraftKind::mtp);
+  return open_model(files, draft_file_of(arguments));
 }
 
 // The program and its own memory, without the memory in the budget.
@@ -423,19 +423,21 @@ Repack repack(const Arguments& arguments) {
 std::vector<OptionSpec> draft_options() {
   return {
       {.name = "--draft",
-       .argument = "auto|none|ngram|mtp",
+       .argument = "auto|none|ngram|mtp|both",
        .kind = OptionKind::choice,
        .fallback = "auto",
        .help =
            "guesses tokens ahead and checks them in one step: the same answer, sooner where it pays. ngram takes the "
            "tokens that followed the last time. mtp asks the model's own layer for it, in its file or in one beside "
-           "it named mtp-*.gguf, or the model of --draft-model. auto is ngram on the processor, for at most four "
-           "answers at once and models without delta nets, and else none"},
+           "it named mtp-*.gguf, or the model of --draft-model. both takes whichever of the two is right more often. "
+           "On "
+           "the processor, for at most four answers at once, auto is both with an assistant beside the model, else "
+           "ngram for models without delta nets; otherwise it is none"},
       draft_model_option(),
       {.name = "--draft-tokens",
        .argument = "N",
        .kind = OptionKind::integer,
-       .help = "the most tokens to guess at once (without it 8, and 4 for mtp)",
+       .help = "the most tokens to guess at once (without it 8, and 4 for mtp); both asks a head for 4 at most",
        .least = 1,
        .most = kMaxDraftTokens},
   };
@@ -446,6 +448,7 @@ DraftOptions draft_of(const Arguments& arguments) {
   if (arguments.given("--draft-model") && !arguments.given("--draft")) kind = "mtp";
   DraftOptions options;
   options.kind = kind == "mtp"     ? DraftKind::mtp
+                 : kind == "both"  ? DraftKind::both
                  : kind == "ngram" ? DraftKind::ngram
                  : kind == "auto"  ? DraftKind::automatic
                                    : DraftKind::none;
@@ -455,9 +458,20 @@ DraftOptions draft_of(const Arguments& arguments) {
   return options;
 }
 
-void settle_drafts(EngineOptions& options, const Device& device) {
-  if (options.draft.kind == DraftKind::automatic && device.info().memory != Domain::host)
+DraftFile draft_file_of(const Arguments& arguments) {
+  const DraftOptions options = draft_of(arguments);
+  if (options.has_head()) return DraftFile::any;
+  return options.kind == DraftKind::automatic ? DraftFile::draft_model : DraftFile::none;
+}
+
+void settle_drafts(EngineOptions& options, const Device& device, const Model& model) {
+  if (options.draft.kind != DraftKind::automatic) return;
+  if (device.info().memory != Domain::host) {
     options.draft.kind = DraftKind::none;
+  } else if (model.has_draft_model() && options.sequences <= kMostThatDraft) {
+    options.draft.kind = DraftKind::both;
+    options.draft.head_may_lack_room = true;
+  }
 }
 
 std::optional<Format> cache_format(const Arguments& arguments) {

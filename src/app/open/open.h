@@ -94,8 +94,10 @@ ExpertOptions expert_options(const Arguments& arguments);
 OptionSpec draft_model_option();
 std::vector<OptionSpec> draft_options();  // --draft, --draft-model, --draft-tokens
 DraftOptions draft_of(const Arguments& arguments);
-// On a GPU automatic drafts are none: whether they pay there has not been measured.
-void settle_drafts(EngineOptions& options, const Device& device);
+DraftFile draft_file_of(const Arguments& arguments);
+// What automatic drafts are on that device. On a GPU they are none: n-grams have not been measured there, and an
+// assistant did not pay. On the processor a draft model beside the model takes part.
+void settle_drafts(EngineOptions& options, const Device& device, const Model& model);
 std::optional<Format> cache_format(const Arguments& arguments);
 // The engine's options from the options above. `context`: the value without --context.
 EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts,

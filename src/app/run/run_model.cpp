@@ -89,7 +89,7 @@ Status leave_room_for_media(const Model& model, const Arguments& arguments, cons
 Result<EngineOptions> engine_options(const ChatModel& model, const Arguments& arguments, Machine& machine,
                                      Console& console, bool talks, RunModel& run) {
   EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
-  settle_drafts(options, *machine.device);
+  settle_drafts(options, *machine.device, model.model);
   options.states = machine.states.get();
   options.experts = expert_options(arguments);
   options.adapter_room = adapter_room(arguments);
@@ -155,10 +155,11 @@ Result<std::unique_ptr<RunModel>> open_run_model(ModelFiles files, const Argumen
                                   .chat_template_path = arguments.text("--chat-template"),
                                   .contents = std::make_shared<ContentsFile>(contents_path(state_folder()),
                                                                              run->files.path, console),
-                                  .draft_head = draft_of(arguments).kind == DraftKind::mtp,
+                                  .draft_file = draft_file_of(arguments),
                                   .options = options},
                                  device, machine.budget, machine.bounds));
   loading.reset();
+  if (!run->chat->draft_note.empty()) console.err(cat("sluice: ", run->chat->draft_note, '\n'));
   if (!run->chat->media_note.empty()) console.err(cat("sluice: ", run->chat->media_note, '\n'));
   if (run->metered && !run->engine().expert_stats()) {
     return error(ErrorKind::invalid, "run: --record-routing: every expert lies in memory: want a --memory or an ",

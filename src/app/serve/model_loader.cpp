@@ -108,7 +108,7 @@ Result<std::vector<AdapterSum>> ModelLoader::open_sums(const Model& model) const
 
 EngineOptions ModelLoader::options_for(const Model& model, const StoreSettings& stored) const {
   EngineOptions options = options_of(model, stored, wanted_.arguments);
-  settle_drafts(options, *machine_->device);
+  settle_drafts(options, *machine_->device, model);
   return options;
 }
 
@@ -195,12 +195,14 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
                                                           .chat_template_path = arguments.text("--chat-template"),
                                                           .contents = std::make_shared<ContentsFile>(
                                                               contents_path(state_folder()), files_.path, *console_),
-                                                          .draft_head = draft_of(arguments).kind == DraftKind::mtp,
+                                                          .draft_file = draft_file_of(arguments),
                                                           .options = options},
                                                          *machine_->device, machine_->budget, machine_->bounds));
   loading.reset();
   // Now, so that no request waits until the model is read for the names of its states.
   if (states_ != nullptr && states_->keeps()) opened->model.digest();
+  if (!opened->draft_note.empty() && requests)
+    console_->err(cat("sluice: ", printable(wanted_.names[0]), ": ", opened->draft_note, '\n'));
   if (!opened->media_note.empty() && !lacks_room_)
     console_->err(cat("sluice: ", printable(wanted_.names[0]), ": ", opened->media_note, '\n'));
   lacks_room_ = lacks_room_ || !opened->media_note.empty();

@@ -120,7 +120,7 @@ class Training {
     TRY_STATUS(check_targets(arguments_.text("--targets")));
     TRY(machine_, open_machine(arguments_));
     TRY(const ModelFiles files, model_files(arguments_.positionals()[0]));
-    TRY(model_, sluice::open_model(files, /*draft_head=*/false));
+    TRY(model_, sluice::open_model(files, DraftFile::none));
     TRY(text_, open_text(*model_));
     TRY(std::vector<TrainSequence> examples,
         read_examples(arguments_, *model_, *text_, static_cast<uint32_t>(arguments_.integer("--context")), console_));

@@ -247,7 +247,7 @@ struct Subject {
 Result<std::unique_ptr<Subject>> open_subject(const Arguments& arguments) {
   TRY(Golden golden, Golden::open(arguments.text("--golden")));
   TRY(const ModelFiles files, model_files(arguments.positionals()[0], arguments));
-  TRY(Model model, open_model(files, /*draft_head=*/arguments.given("--draft-model")));
+  TRY(Model model, open_model(files, arguments.given("--draft-model") ? DraftFile::any : DraftFile::none));
   const FileKind file = kind_of_file(model);
   auto subject = std::make_unique<Subject>(Subject{std::move(golden), {}, std::move(model), {}, std::nullopt, file});
   TRY(subject->selection, select_cases(subject->model, subject->golden, arguments.text("--cases")));

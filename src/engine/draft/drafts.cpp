@@ -46,17 +46,29 @@ Status Drafts::carry(const Program& program, const DraftHead::Limits& limits, Bu
   return {};
 }
 
+// A head's guess is computed, a token that is looked up costs nothing. So a head beside n-grams makes fewer.
+uint32_t Drafts::most_at_once() const {
+  constexpr uint32_t kOfHead = 4;
+  return head_ && options_.has_ngrams() ? std::min(options_.tokens, kOfHead) : options_.tokens;
+}
+
 // Guesses no more tokens than the answer may still have behind the token that the step samples anyway.
 std::vector<int32_t> Drafts::next_rows(const Job& job, const History& history) {
   if (job.tokens_left == 0 || !job.request.may_guess) return {};
   Answer& of = answer(job.id);
-  if (!head_) {
-    const uint32_t worth = worth_guessing(of, history, job.tokens_left - 1);
-    return {of.looked_up.begin(), of.looked_up.begin() + worth};
-  }
+  std::vector<int32_t> guesses = head_ ? guesses_of_head(job, history, of) : std::vector<int32_t>();
+  of.by_head = !guesses.empty();
+  if (!options_.has_ngrams()) return guesses;
+  const uint32_t worth = worth_guessing(of, history, job.tokens_left - 1);
+  if (of.by_head && (worth == 0 || worth_.chance(of.match) < head_chance_.get())) return guesses;
+  of.by_head = false;
+  return {of.looked_up.begin(), of.looked_up.begin() + worth};
+}
+
+std::vector<int32_t> Drafts::guesses_of_head(const Job& job, const History& history, const Answer& answer) const {
   if (job.tokens_left < 2 || !drafting()) return {};
   std::vector<int32_t> guesses = head_->draft(job.sequence, history.size());
-  guesses.resize(std::min<size_t>({guesses.size(), of.length.length(), job.tokens_left - 1}));
+  guesses.resize(std::min<size_t>({guesses.size(), answer.length.length(), job.tokens_left - 1}));
   if (options_.right_share > 0) make_right(job, history.size(), guesses);
   return guesses;
 }
@@ -90,6 +102,13 @@ void Drafts::learn_chances(const Answer& answer, std::span<const SampleResult> s
   }
 }
 
+// `sampled`: of the rows that stand.
+void Drafts::learn_guesses(Answer& answer, uint32_t guessed, std::span<const SampleResult> sampled) {
+  if (answer.by_head && guessed > 0) head_chance_.learn(sampled.size() > 1);
+  if (answer.by_head || !head_) answer.length.learn(guessed, static_cast<uint32_t>(sampled.size() - 1));
+  if (options_.has_ngrams()) learn_chances(answer, sampled);
+}
+
 // Of a step in which each answer has one known row.
 void Drafts::learn_times(double seconds, std::span<const EndedRows> parts) {
   size_t rows = 0;
@@ -106,13 +125,12 @@ void Drafts::take_rows(Job& job, const CachedHistory& text, TokenClass token_cla
   if (standing == 0) return;
   Answer& of = answer(job.id);
   const auto drafted = static_cast<uint32_t>(rows.guesses.size()), accepted = static_cast<uint32_t>(standing - 1);
-  of.length.learn(drafted, accepted);
+  learn_guesses(of, drafted, rows.results.first(standing));
   drafted_ += drafted;
   accepted_ += accepted;
   job.progress.drafted += drafted;
   job.progress.accepted += accepted;
-  if (!head_) learn_chances(of, rows.results.first(standing));
-  const bool held_back = head_ ? !drafting() : drafted == 0 && !of.looked_up.empty();
+  const bool held_back = drafted == 0 && ((head_ && !drafting()) || !of.looked_up.empty());
   of.looked_up.clear();
   if (token_class == TokenClass::decode && held_back) ++job.progress.undrafted_steps;
   const std::span behind = rows.results.subspan(1, accepted);
@@ -184,7 +202,8 @@ bool Drafts::poll() {
 void Drafts::end_step(TokenClass token_class, double seconds, std::span<const EndedRows> parts) {
   fed_class_ = token_class;
   if (token_class != TokenClass::decode) return;
-  if (!head_) return learn_times(seconds, parts);
+  if (options_.has_ngrams()) learn_times(seconds, parts);
+  if (!head_) return;
   if (std::ranges::none_of(parts, &EndedRows::may_guess)) return;
   uint64_t tokens = 0;
   for (const EndedRows& rows : parts) tokens += count_standing(rows);

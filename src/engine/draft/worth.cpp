@@ -5,9 +5,6 @@
 namespace sluice {
 namespace {
 
-// What is thought of each class of matches before anything is seen, and how many guesses that is worth.
-constexpr std::array kFirstChance = {0.25, 0.35, 0.5, 0.65, 0.8, 0.9};
-constexpr double kFirstWeight = 4, kFade = 0.98;
 // What one more row is thought to cost, as a share of the step; a step's time that is far off counts as this much of
 // the known one.
 constexpr double kRowShare = 0.1, kFarOff = 2, kNew = 0.2;
@@ -22,16 +19,8 @@ size_t DraftWorth::class_of(uint32_t match) {
   return match <= 2 ? 0 : match == 3 ? 1 : match <= 5 ? 2 : match <= 8 ? 3 : match <= 15 ? 4 : 5;
 }
 
-double DraftWorth::chance(uint32_t match) const {
-  const size_t of = class_of(match);
-  return (kFirstWeight * kFirstChance[of] + chances_[of].right) / (kFirstWeight + chances_[of].tried);
-}
-
-void DraftWorth::learn(uint32_t match, bool right) {
-  Chance& chance = chances_[class_of(match)];
-  chance.right = kFade * chance.right + (right ? 1 : 0);
-  chance.tried = kFade * chance.tried + 1;
-}
+double DraftWorth::chance(uint32_t match) const { return chances_[class_of(match)].get(); }
+void DraftWorth::learn(uint32_t match, bool right) { chances_[class_of(match)].learn(right); }
 
 void DraftWorth::took(uint32_t jobs, uint32_t rows, double seconds) {
   jobs_ = jobs;

@@ -9,6 +9,23 @@
 
 namespace sluice {
 
+// The chance that a guess is right.
+class DraftChance {
+ public:
+  // Before anything is seen: a chance, and how many guesses that is worth.
+  explicit DraftChance(double first = 0.5) : first_(first) {}
+  double get() const { return (kFirstWeight * first_ + right_) / (kFirstWeight + tried_); }
+  void learn(bool right) {
+    right_ = kFade * right_ + (right ? 1 : 0);
+    tried_ = kFade * tried_ + 1;
+  }
+
+ private:
+  static constexpr double kFirstWeight = 4, kFade = 0.98;
+  double first_;
+  double right_ = 0, tried_ = 0;  // later ones weigh more
+};
+
 // Two things are learnt. The chance that a guess is right depends on how many tokens before it were found before; it is
 // seen without a guess being computed, since the token that the model samples anyway says whether it would have been
 // right. The time of a decode step depends on its rows; it is seen of each step.
@@ -26,19 +43,17 @@ class DraftWorth {
   uint32_t best(uint32_t match, uint32_t most) const;
 
  private:
-  struct Chance {
-    double right = 0, tried = 0;  // later ones weigh more
-  };
   struct Cost {
     double seconds = 0;
     uint64_t step = 0;  // when it was last seen; 0: never
   };
-  static constexpr size_t kClasses = 6;
   static size_t class_of(uint32_t match);
   bool known(uint32_t rows) const;
   double cost(uint32_t rows) const;
 
-  std::array<Chance, kClasses> chances_{};
+  // By class, from short matches to long ones.
+  std::array<DraftChance, 6> chances_ = {DraftChance(0.25), DraftChance(0.35), DraftChance(0.5),
+                                         DraftChance(0.65), DraftChance(0.8),  DraftChance(0.9)};
   std::vector<Cost> costs_;  // by rows
   uint32_t jobs_ = 1;
   uint64_t step_ = 0;

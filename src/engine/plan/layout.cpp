@@ -17,7 +17,6 @@ constexpr uint32_t kMaxChunk = 1u << 16;
 constexpr uint32_t kMostPictureRows = 1120;  // of one that sees ahead; check_media() refuses larger ones
 constexpr uint32_t kLeastContext = 256;      // an open context is not reduced further
 constexpr uint32_t kSnapshots = 8;           // for a conversation's system prompt and last turns
-constexpr uint32_t kMostThatDraft = 4;       // sequences, if drafting is automatic
 constexpr uint32_t kFewSnapshots = 2;        // with streamed experts: the memory serves them better
 constexpr uint32_t kUsualAdjustments = 64;   // of a sequence: a default penalty window
 
@@ -126,7 +125,7 @@ WeightFiles weight_files(const Model& model) {
 Program streaming_program(Program program) { return with_expert_guesses(with_late_experts(std::move(program))); }
 
 TextOptions text_options(const EngineOptions& options) {
-  return {.hidden = options.draft.kind == DraftKind::mtp,
+  return {.hidden = options.draft.has_head(),
           .adapters = AdapterSlots::options(options.adapters, options.adapter_room)};
 }
 

@@ -38,7 +38,7 @@ uint64_t table_bytes(const Program& program, const std::vector<PlacedShape>& wei
 // the last plan.
 Result<std::vector<MemoryLine>> draft_memory(const Model& model, const TextModel& text, const Device& device,
                                              const EngineOptions& options) {
-  if (options.draft.kind != DraftKind::mtp) return std::vector<MemoryLine>{};
+  if (!options.draft.has_head()) return std::vector<MemoryLine>{};
   TRY(Program program, model.record(ProgramKind::draft_head));
   const DraftModel head{.program = std::move(program), .weights = &model.weights_of(ProgramKind::draft_head)};
   const uint32_t context = options.context != 0 ? options.context : text.context;

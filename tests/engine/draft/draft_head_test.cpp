@@ -62,7 +62,7 @@ class DraftHeadEngine : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DraftHeadEngine, IsCountedByThePlan) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_plan"), tests::nothing_replaced);
-  const EngineOptions how = options(DraftKind::mtp);
+  const EngineOptions how = options(DraftKind::both);
   const Result<MemoryPlan> plan = plan_memory(*engines.model, weight_files(*engines.model), *engines.machine.device,
                                               engines.budget, UINT64_MAX, how);
   ASSERT_TRUE(plan) << plan.error().text;
@@ -76,10 +76,10 @@ TEST_P(DraftHeadEngine, IsCountedByThePlan) {
   EXPECT_GE(planned_staging, held_staging);
 }
 
-TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
-  Engines engines(GetParam(), cat(GetParam(), "_draft_random"), tests::nothing_replaced);
+// Answers of three at once.
+void expect_same_answers(Engines& engines, DraftKind kind) {
   const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
-  const std::unique_ptr<Engine> drafting = engines.engine(options(DraftKind::mtp, 3));
+  const std::unique_ptr<Engine> drafting = engines.engine(options(kind, 3));
   std::vector<RequestId> ids;
   std::vector<Request> asked;
   for (int32_t i = 0; i < 4; ++i) {
@@ -92,6 +92,11 @@ TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
   EXPECT_GT(drafting->stats().drafted, 200u);
 }
 
+TEST_P(DraftHeadEngine, ARandomHeadChangesNoAnswer) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_random"), tests::nothing_replaced);
+  expect_same_answers(engines, DraftKind::mtp);
+}
+
 TEST_P(DraftHeadEngine, DraftsOfAHeadThatPredictsTheTextAreAccepted) {
   Engines engines(GetParam(), cat(GetParam(), "_draft_counting"), tests::counting);
   const std::unique_ptr<Engine> plain = engines.engine(options(DraftKind::none));
@@ -102,6 +107,28 @@ TEST_P(DraftHeadEngine, DraftsOfAHeadThatPredictsTheTextAreAccepted) {
   EXPECT_GT(stats.drafted, 200u);
   EXPECT_GE(static_cast<double>(stats.accepted), 0.9 * static_cast<double>(stats.drafted));
   EXPECT_LT(drafting->stats().steps, 80u) << "some five tokens a step";
+}
+
+// 0.1 s a family.
+TEST_P(DraftHeadEngine, ChangesNoAnswerBesideNgrams) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_both"), tests::counting);
+  expect_same_answers(engines, DraftKind::both);
+}
+
+// A text of 16 tokens again and again, which the model would not write: n-grams foretell it, the head does not. 0.1 s a
+// family.
+TEST_P(DraftHeadEngine, LeavesGuessingToNgramsThatAreRightMoreOften) {
+  Engines engines(GetParam(), cat(GetParam(), "_draft_surer"), tests::nothing_replaced);
+  Request asked = request(16, 2, 0);
+  for (int32_t i = 0; i < 160; ++i) asked.recorded.push_back(asked.prompt[static_cast<size_t>(i) % 16]);
+  asked.max_tokens = static_cast<uint32_t>(asked.recorded.size());
+  const auto share_right = [&](DraftKind kind) {
+    const Progress ended = answer(*engines.engine(options(kind)), asked);
+    EXPECT_EQ(ended.tokens.size(), asked.recorded.size());
+    return static_cast<double>(ended.accepted) / ended.drafted;
+  };
+  EXPECT_LT(share_right(DraftKind::mtp), 0.2);
+  EXPECT_GT(share_right(DraftKind::both), 0.8);
 }
 
 // Every token may come at first, and drafts may reach so far; then the multiples of three.
