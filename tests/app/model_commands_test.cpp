@@ -399,6 +399,23 @@ TEST(Verify, WhatCannotBeVerifiedIsOneSentence) {
             "sluice: case short9: token 1060: want tokens below the model's 768\n");
 }
 
+// 0.2 s.
+TEST(AnAssistant, DraftsBesideNgramsByDefaultAndIsLeftIfItDoesNotOpen) {
+  const auto run = [](const std::string& assistant, const char* draft) {
+    return run_sluice({"run", kData + "/gemma4_dense", "--draft-model", assistant, "--draft", draft, "--device", "cpu",
+                       "--max-tokens", "40", "--temperature", "0", "--stats", "hello"});
+  };
+  const std::string assistant = kData + "/gemma4_assistant", none = kData + "/gemma4_dense/golden.json";
+  const ProgramResult plain = run(assistant, "none"), drafting = run(assistant, "auto"), broken = run(none, "auto");
+  EXPECT_EQ(drafting.out, plain.out);
+  EXPECT_EQ(broken.out, plain.out);
+  EXPECT_THAT(plain.err, Not(HasSubstr("drafts ")));
+  EXPECT_THAT(drafting.err, HasSubstr("drafts "));
+  EXPECT_THAT(broken.err, HasSubstr(cat(none, ": not a GGUF file")));
+  EXPECT_THAT(broken.err, HasSubstr(": not used to draft\n"));
+  EXPECT_EQ(run(none, "both").status, 1);
+}
+
 TEST(DraftHeadBesideAModel, IsShownAndPlannedWithDraftsByMtp) {
   const tests::DraftCheckpoint files("qwen3_5_moe", "draft_beside", tests::nothing_replaced);
   const TwoFiles two = head_apart(*export_gguf(*open_model(files.path()), *find_mix("f32")));

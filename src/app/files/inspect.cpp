@@ -187,8 +187,8 @@ std::string tower_lines(const Inspection& found) {
   }
   if (!found.files.draft_head.empty())
     out += line("drafts", cat(found.files.draft_head, found.model && found.model->may_have_draft_model()
-                                                          ? ": read on the processor, without --draft too"
-                                                          : ": read with --draft mtp and both"));
+                                                          ? ": read on the processor"
+                                                          : ": read with --draft mtp or both"));
   return unknown.empty() ? out : out + line("unknown", few_names(unknown));
 }
 

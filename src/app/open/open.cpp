@@ -430,8 +430,7 @@ std::vector<OptionSpec> draft_options() {
            "guesses tokens ahead and checks them in one step: the same answer, sooner where it pays. ngram takes the "
            "tokens that followed the last time. mtp asks the model's own layer for it, in its file or in one beside "
            "it named mtp-*.gguf, or the model of --draft-model. both takes whichever of the two is right more often. "
-           "On "
-           "the processor, for at most four answers at once, auto is both with an assistant beside the model, else "
+           "On the processor, for at most four answers at once, auto is both with an assistant beside the model, else "
            "ngram for models without delta nets; otherwise it is none"},
       draft_model_option(),
       {.name = "--draft-tokens",
