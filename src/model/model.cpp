@@ -159,7 +159,7 @@ const WeightSource& Model::weights_of(ProgramKind kind) const {
 
 Result<const FamilyProgram*> Model::whole(ProgramKind kind) const {
   const PlacedProgram* found = data_->find(kind);
-  if (found == nullptr && kind == ProgramKind::draft_head && family_model().read_draft_model)
+  if (found == nullptr && kind == ProgramKind::draft_head && may_have_draft_model())
     return error(ErrorKind::unsupported, checkpoint().path(),
                  ": no draft model was given: want one beside it or as --draft-model to draft by mtp");
   if (found == nullptr) return error(ErrorKind::unsupported, checkpoint().path(), ": ", what_is_missing(kind));
@@ -324,7 +324,7 @@ Result<Model> with_projector(const Model& model, const std::string& path) {
 Result<Model> with_draft_head(const Model& model, const std::string& path) {
   if (model.has(ProgramKind::draft_head)) return model;
   std::shared_ptr<Model::Data> data;
-  if (model.family_model().read_draft_model) {
+  if (model.may_have_draft_model()) {
     TRY(Checkpoint drafter, open_checkpoint(path));
     TRY_ASSIGN(data, Model::Data::read(model.data_->checkpoint, nullptr));
     TRY_STATUS(data->add_draft_model(std::move(drafter)));

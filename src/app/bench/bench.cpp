@@ -416,8 +416,9 @@ std::vector<OptionSpec> test_options() {
        .argument = "SHARE",
        .kind = OptionKind::number,
        .fallback = "0",
-       .help = "with --recorded and --draft mtp: so large a share of the guesses is made right, whatever the head "
-               "guesses; 0 leaves them",
+       .help =
+           "with --recorded and --draft mtp or both: so large a share of the head's guesses is made right, whatever "
+           "it guesses; 0 leaves them",
        .most = 1},
       {.name = "--tokenizer",
        .argument = "MODEL",

@@ -9,10 +9,10 @@
 
 namespace sluice {
 
-// The chance that a guess is right.
+// The chance that a guess is right, by the guesses that were seen.
 class DraftChance {
  public:
-  // Before anything is seen: a chance, and how many guesses that is worth.
+  // `first`: what is thought before anything is seen. It weighs as much as kFirstWeight guesses.
   explicit DraftChance(double first = 0.5) : first_(first) {}
   double get() const { return (kFirstWeight * first_ + right_) / (kFirstWeight + tried_); }
   void learn(bool right) {

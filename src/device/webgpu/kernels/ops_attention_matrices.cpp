@@ -68,9 +68,9 @@ constexpr const char* kValues = R"(
   }
 )";
 
-// What a subgroup loads and stores is an array of its own within each array of workgroup memory, because then the
-// offset and the stride are constants (matrix_tiles.cpp). Rows have an unused vector behind them, for other banks.
-// Scores are in base 2: exp(x) is exp2(x log2(e)).
+// Workgroup memory has an array for each subgroup, side or half, as matrix_tiles.cpp has it. Rows have an unused vector
+// behind them, so that the same places of neighbouring rows fall into other memory banks. Scores are multiplied by
+// log2(e), because exp(x) is exp2(x log2(e)).
 constexpr const char* kTile = R"(
 const LOWEST = -3.0e38;
 const LOG2_E = 1.44269504;
@@ -120,6 +120,7 @@ fn key_vector(key: u32, head: u32) -> u32 {
 fn value_vector(key: u32, head: u32) -> u32 {
   return p.values + (min(key, key_rows() - 1u) * KEY_HEADS + head) * (VALUE_PADDED / 2u);
 }
+// A thread's place, and the factor of its query's scores.
 struct Own { subgroup: u32, lane: u32, half: u32, power: f32 }
 // Four neighbouring scores of the thread's query and half.
 fn scores_of(own: Own, n: u32) -> vec4f {
