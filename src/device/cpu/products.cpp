@@ -16,28 +16,61 @@ uint64_t panel_cost(const Product& product) {
 }
 uint64_t panel_cost(const GatedProduct& product) { return panel_cost(product.gate) + panel_cost(product.up); }
 
-// Splits the panels of all jobs together among threads. Calls body(job, first output, last output, thread). The loop
-// copies `jobs` and `body`, so that other threads need not fetch the caller's stack before they begin.
+const Product& one_of(const Product& product) { return product; }
+const Product& one_of(const GatedProduct& product) { return product.gate; }
+bool has_additions(const Product& product) { return !product.additions.empty(); }
+bool has_additions(const GatedProduct& product) { return has_additions(product.gate) || has_additions(product.up); }
+
+// The blocks of rows that are split among threads, at least one.
+template <class Job>
+uint64_t row_blocks(const Job& job) {
+  const Product& product = one_of(job);
+  if (product.block_rows == 0 || product.args.rows == 0 || has_additions(job)) return 1;
+  return (product.args.rows + product.block_rows - 1) / product.block_rows;
+}
+Product block_of(const Product& product, uint64_t row, uint64_t count) { return Products::part(product, row, count); }
+GatedProduct block_of(const GatedProduct& product, uint64_t row, uint64_t count) {
+  return {.gate = block_of(product.gate, row, count),
+          .up = block_of(product.up, row, count),
+          .out = product.out + row * product.gate.args.out_stride};
+}
+
+// Splits the panels of all jobs together among threads; each block of rows has panels of its own. Calls body(job, first
+// output, last output, thread), where the job has the rows of the block. The loop copies `jobs` and `body`, so that
+// other threads need not fetch the caller's stack before they begin.
 template <class Job, class Body>
 void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& body) {
   uint64_t all = 0, cost = 0;
   for (const Job& job : jobs) {
-    all += panels(job);
-    cost = std::max(cost, panel_cost(job));
+    all += panels(job) * row_blocks(job);
+    cost = std::max(cost, panel_cost(job) / row_blocks(job));
   }
   share_out(pool, all, cost, [jobs, body](const Share& share) {
-    uint64_t begin = 0;  // of the job's panels
+    uint64_t begin = 0;  // of the block's panels
     for (const Job& job : jobs) {
-      const uint64_t end = begin + panels(job);
-      const uint64_t first = std::max<uint64_t>(begin, share.first), last = std::min<uint64_t>(end, share.last);
-      if (first < last) body(job, (first - begin) * kPanelOutputs, (last - begin) * kPanelOutputs, share.thread);
-      begin = end;
+      const uint64_t blocks = row_blocks(job);
+      for (uint64_t block = 0; block < blocks; ++block) {
+        const uint64_t end = begin + panels(job);
+        const uint64_t first = std::max<uint64_t>(begin, share.first), last = std::min<uint64_t>(end, share.last);
+        if (first < last) {
+          const uint64_t row = block * one_of(job).block_rows, rows = one_of(job).args.rows - row;
+          const uint64_t from = (first - begin) * kPanelOutputs, to = (last - begin) * kPanelOutputs;
+          if (blocks == 1)
+            body(job, from, to, share.thread);
+          else
+            body(block_of(job, row, std::min<uint64_t>(rows, one_of(job).block_rows)), from, to, share.thread);
+        }
+        begin = end;
+      }
     }
   });
 }
 
 // Rows of a part of a first product: enough for the kernel of many rows (kernels/product_blocks.h).
 constexpr uint32_t kFirstRows = 128;
+// Rows of a block of a product with bf16 activations. A tower has thousands, which do not fit the second cache, so that
+// each piece of the loop would fetch all of them anew.
+constexpr uint32_t kBf16Rows = 128;
 // Results that wait in the first caches for what is added to them.
 constexpr uint64_t kWaitingResults = 16384;
 
@@ -94,6 +127,7 @@ Product Products::product(const Activations& x, WeightId weight, float* out, uin
     product.args.x = x.bf16;
     product.args.x_stride = plan_.bf16()->row_bytes(x.columns);
     product.kernel = plan_.bf16()->product;
+    product.block_rows = kBf16Rows;
     return product;
   }
   if (!plan_.takes_8bit(weight)) return product;

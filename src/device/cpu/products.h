@@ -31,6 +31,7 @@ struct Product {
   ProductKernel kernel = nullptr;
   ProductArgs args;
   uint32_t outputs = 0;
+  uint32_t block_rows = 0;                // rows that meet all outputs before the next rows do; 0: all
   std::span<const Addition> additions{};  // to its results
 };
 
