@@ -73,8 +73,9 @@ struct PlanRequest {
   ExpertSlots expert_slots{};
   std::optional<Format> cache{};  // of elements of keys, values and latents; none: the arithmetic's own
   Repack repack = Repack::never;
-  // In fast arithmetic, activations may be rounded to bf16 where they meet bf16 weights. Towers ask for it. In a text a
-  // rounding can change which experts a router chooses.
+  // In fast arithmetic, activations may be rounded to bf16 where they meet bf16 weights, and so may queries, keys,
+  // values and probabilities of attention over rows without positions. Towers ask for it. In a text a rounding can
+  // change which experts a router chooses.
   bool round_to_bf16 = false;
   // Every step is of whole sequences, of which most rows are wanted: training. No step is of class decode.
   bool whole_sequences = false;

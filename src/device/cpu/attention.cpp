@@ -180,7 +180,7 @@ AttendArgs Executor::attend_args(const Attention& op, const QueryBlock& block) c
   AttendArgs args{
       .key_width = shape.key_width, .value_width = shape.value_width, .scale = op.scale, .softcap = op.softcap};
   if (op.has_own_rows()) {
-    const OwnPages pages = own_pages(op, program_, rows(op.k));
+    const OwnPages pages = own_pages(op, program_, rows(op.k), plan_.attends_in_pairs(op));
     args.pages = own_tiles_.data();
     args.first_page = own_first_tile_;
     args.keys = memory_.own_pages() + pages.keys_at(kv_head, 0);
@@ -214,10 +214,11 @@ void Executor::attend(const Attention& op, const QueryBlock& block, uint32_t thr
   args.count = fill_queries(op, block, queries);
   args.queries = queries;
   args.scratch = memory_.thread(thread);
+  if (plan_.attends_in_pairs(op)) return plan_.bf16()->attend(args);
   (op.has_own_rows() ? kernels_.cache_f32 : cache_).attend(args);
 }
 
-// Lays out keys and values of the step's own rows as pages of f32, then attends. This goes one source after another. A
+// Lays out keys and values of the step's own rows as pages, then attends. This goes one source after another. A
 // source is the rows of a sequence, or a tower's rows that see the same rows. Where keys differ by
 // distance, each row is a source.
 void Executor::attend_own_rows(const Attention& op) {
@@ -255,14 +256,19 @@ const float* Executor::own_key(const Attention& op, uint64_t row, uint64_t key_r
 // Lays out the tiles from the first visible key to the last.
 void Executor::lay_out_own_rows(const Attention& op, uint64_t row, const Seen& range) {
   const KeyShape shape = op.keys(program_);
-  const OwnPages pages = own_pages(op, program_, rows(op.k));
+  const OwnPages pages = own_pages(op, program_, rows(op.k), plan_.attends_in_pairs(op));
   const uint32_t first_tile = range.first / kPagePositions;
   own_tiles_.resize(range.last / kPagePositions - first_tile + 1);
   std::iota(own_tiles_.begin(), own_tiles_.end(), 0);
   CHECK(own_tiles_.size() <= pages.tiles);
   own_first_tile_ = first_tile;
   const CacheKernels& kernels = kernels_.cache_f32;
-  share_out(pool_, shape.heads, rows(op.k) * (shape.key_width + shape.value_width) / 4, [&](const Share& share) {
+  const uint64_t work = rows(op.k) * (shape.key_width + shape.value_width) / 4;
+  if (plan_.attends_in_pairs(op))
+    return share_out(pool_, shape.heads * own_tiles_.size(), work / own_tiles_.size(), [&](const Share& share) {
+      for (uint64_t i = share.first; i < share.last; ++i) lay_out_pairs(op, range, i);
+    });
+  share_out(pool_, shape.heads, work, [&](const Share& share) {
     for (auto head = static_cast<uint32_t>(share.first); head < share.last; ++head)
       for (uint32_t j = range.first; j <= range.last; ++j) {
         const uint64_t tile = j / kPagePositions - first_tile, from = range.row_of(j);
@@ -272,6 +278,24 @@ void Executor::lay_out_own_rows(const Attention& op, uint64_t row, const Seen& r
                              memory_.own_pages() + pages.values_at(head, tile), shape.value_width, j % kPagePositions);
       }
   });
+}
+
+// Tile `index`, where tiles of a head follow each other. Rows without positions see rows from 0 on.
+void Executor::lay_out_pairs(const Attention& op, const Seen& range, uint64_t index) {
+  const KeyShape shape = op.keys(program_);
+  const OwnPages pages = own_pages(op, program_, rows(op.k), true);
+  const uint64_t head = index / own_tiles_.size(), tile = index % own_tiles_.size();
+  const auto first = static_cast<uint32_t>(tile * kPagePositions);
+  const uint64_t row = range.row_of(first);
+  plan_.bf16()->lay_out({.keys = reals(op.k, row) + head * shape.key_width,
+                         .values = reals(op.v, row) + head * shape.value_width,
+                         .key_stride = columns(op.k),
+                         .value_stride = columns(op.v),
+                         .count = std::min(kPagePositions, range.last - first + 1),
+                         .key_width = shape.key_width,
+                         .value_width = shape.value_width,
+                         .key_tile = memory_.own_pages() + pages.keys_at(head, tile),
+                         .value_tile = memory_.own_pages() + pages.values_at(head, tile)});
 }
 
 void Executor::attend_latents(const Attention& op, const QueryBlock& block, uint32_t thread) {

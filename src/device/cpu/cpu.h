@@ -2,8 +2,8 @@
 //
 //   exact   weights decoded to f32 as they are read; f32 activations, sums and caches
 //   fast    the same for f32, f16 and bf16 weights; integer formats times activations in 8-bit blocks; f16 caches.
-//           Under PlanRequest::round_to_bf16, bf16 weights times activations in bf16 on levels that have instructions
-//           for it
+//           Under PlanRequest::round_to_bf16, on levels that have instructions for it, bf16 weights times activations
+//           in bf16, and attention of rows without positions in bf16
 //
 // Both token classes run the same kernels in the same order, so their results are the same bits. A step is computed
 // within Runner::start, or piece by piece within Runner::poll (StartOptions::in_pieces).

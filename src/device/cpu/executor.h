@@ -80,6 +80,7 @@ class Executor {
   AttendArgs attend_args(const Attention& op, const QueryBlock& block) const;
   void attend_own_rows(const Attention& op);
   void lay_out_own_rows(const Attention& op, uint64_t row, const Seen& range);
+  void lay_out_pairs(const Attention& op, const Seen& range, uint64_t index);
   const float* own_key(const Attention& op, uint64_t row, uint64_t key_row, uint32_t head, float* scratch);
 
   // Rows of one head to multiply by that head's matrix; strides in elements.

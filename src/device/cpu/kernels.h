@@ -136,6 +136,22 @@ struct CacheKernels {
   void (*finish)(const float* sum, float* out, uint32_t value_width) = nullptr;
 };
 
+// Rows of one key head for a tile of kernels/attend_pairs.h, which takes their keys and values in bf16. Row j's key is
+// at keys + j key_stride. Rows from `count` on are zeros.
+struct TileRows {
+  const float* keys = nullptr;
+  const float* values = nullptr;
+  uint64_t key_stride = 0, value_stride = 0;  // in floats
+  uint32_t count = 0;
+  uint32_t key_width = 0, value_width = 0;
+  std::byte* key_tile = nullptr;
+  std::byte* value_tile = nullptr;
+};
+// Floats of AttendArgs::scratch there.
+constexpr uint64_t paired_scratch(uint32_t key_width, uint32_t value_width) {
+  return uint64_t{kMaxQueries} * (uint64_t{(key_width + 31) / 32} * 16 + cache_width(value_width));
+}
+
 // Turns the first `pairs` pairs of the `width` elements of x; copies the rest.
 struct RopeArgs {
   const float* x = nullptr;
@@ -294,13 +310,15 @@ struct Kernels {
   PeakKernel peak_f32, peak_integers;
 };
 
-// Products of bf16 weights with activations rounded to bf16 (kernels/product_bf16.h), on levels that have instructions
-// for them.
+// Products of bf16 weights with activations rounded to bf16 (kernels/product_bf16.h), and attention of a tower's rows
+// (kernels/attend_pairs.h), on levels that have instructions for them.
 struct Bf16Kernels {
   // Bytes of a row of `columns` activations; makes a row.
   uint64_t (*row_bytes)(uint64_t columns) = nullptr;
   void (*round)(const float* x, std::byte* out, size_t columns) = nullptr;
   ProductKernel product = nullptr;  // x: rows that `round` made
+  void (*lay_out)(const TileRows& rows) = nullptr;
+  void (*attend)(const AttendArgs& args) = nullptr;  // queries see rows from 0 on; latents have none
 };
 
 extern const Kernels kScalarKernels;

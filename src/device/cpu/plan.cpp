@@ -106,9 +106,14 @@ bool CpuPlan::takes_bf16(WeightId weight) const {
   return rounds_to_bf16() && !placed.in_parts && placed.format == Format::bf16;
 }
 
+bool CpuPlan::attends_in_pairs(const Attention& op) const {
+  return rounds_to_bf16() && op.has_own_rows() && !has_positions(program().values[op.q].type.extent) &&
+         op.relative == kNone;
+}
+
 std::string CpuPlan::numerics_id() const {
   const bool exact = request_.arithmetic == Arithmetic::exact;
-  const char* const version = exact ? "kv/v3" : rounds_to_bf16() ? "kv/v4/bf16" : "kv/v4";
+  const char* const version = exact ? "kv/v3" : rounds_to_bf16() ? "kv/v5/bf16" : "kv/v4";
   return cat("cpu/", simd_.name, exact ? "/exact/" : "/fast/", format_name(cache_format()), version);
 }
 
@@ -259,12 +264,14 @@ void CpuPlan::size_thread(uint64_t floats) {
   scratch_.thread = std::max(scratch_.thread, lines(floats * sizeof(float)));
 }
 
-OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows) {
+OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows, bool in_pairs) {
   const KeyShape keys = op.keys(program);
+  const uint64_t element = in_pairs ? sizeof(uint16_t) : sizeof(float);
+  const uint64_t key_elements = in_pairs ? (keys.key_width + 1) / 2 * 2 : keys.key_width;
   return {.heads = keys.heads,
           .tiles = (rows + kPagePositions - 1) / kPagePositions + 1,  // where they begin within a tile
-          .key_bytes = uint64_t{kPagePositions} * keys.key_width * sizeof(float),
-          .value_bytes = uint64_t{kPagePositions} * cache_width(keys.value_width) * sizeof(float)};
+          .key_bytes = element * key_elements * kPagePositions,
+          .value_bytes = element * cache_width(keys.value_width) * kPagePositions};
 }
 
 void CpuPlan::size_scratch() {
@@ -283,10 +290,12 @@ void CpuPlan::size_scratch() {
                                  shape(attention->expand.value), adapter_rank(program(), attention->expand))
                       .end);
     if (const auto* attention = std::get_if<Attention>(&op); attention != nullptr && attention->has_own_rows()) {
-      const OwnPages pages = own_pages(*attention, program(), maximum_rows(attention->k));
+      const OwnPages pages = own_pages(*attention, program(), maximum_rows(attention->k), attends_in_pairs(*attention));
+      const KeyShape keys = attention->keys(program());
       scratch_.own_pages = std::max(scratch_.own_pages, pages.bytes());
-      size_thread(2 * block_floats(attention->keys(program()).value_width));
-      size_thread(attention->keys(program()).key_width);
+      size_thread(attends_in_pairs(*attention) ? paired_scratch(keys.key_width, keys.value_width)
+                                               : 2 * block_floats(keys.value_width));
+      size_thread(keys.key_width);
     } else if (attention != nullptr && !attention->expand)
       scratch_.part_sums = std::max(
           scratch_.part_sums, threads_ * (kBlocksPerThread + kPartsPerThread) *

@@ -82,8 +82,8 @@ LatentScratch latent_scratch(uint32_t latent, const WeightShape& key, const Weig
 // 0: neither matrix has adapters.
 uint32_t adapter_rank(const Program& program, const Expansion& expand);
 
-// Keys and values of the step's own rows in f32 tiles, as attention reads them: for each head the keys of all tiles,
-// then the values.
+// Keys and values of the step's own rows in tiles, as attention reads them: for each head the keys of all tiles, then
+// the values. They are f32, or pairs of bf16 (kernels/attend_pairs.h).
 struct OwnPages {
   uint64_t heads = 0, tiles = 0;            // tiles of a head, at most
   uint64_t key_bytes = 0, value_bytes = 0;  // of a tile
@@ -94,7 +94,7 @@ struct OwnPages {
   uint64_t values_at(uint64_t head, uint64_t tile) const { return keys_at(head, tiles) + tile * value_bytes; }
   uint64_t bytes() const { return keys_at(heads, 0); }
 };
-OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows);
+OwnPages own_pages(const Attention& op, const Program& program, uint64_t rows, bool in_pairs);
 
 // Null: the CPU has no caches with elements of this format.
 const CacheKernels* cache_kernels(const Kernels& kernels, Format format);
@@ -142,11 +142,12 @@ class CpuPlan final : public Plan {
   uint64_t packed_bytes_of_token() const { return packed_bytes_of_token_; }
 
   // The kernel of a product of this weight and f32 activations; whether products of it use activations of 8 bits, or in
-  // bf16.
+  // bf16; whether attention is that of kernels/attend_pairs.h.
   ProductKernel product_kernel(WeightId weight) const;
   bool takes_8bit(WeightId weight) const;
   bool takes_8bit_transposed(WeightId weight) const;
   bool takes_bf16(WeightId weight) const;
+  bool attends_in_pairs(const Attention& op) const;
   bool rounds_to_bf16() const {
     return request_.round_to_bf16 && request_.arithmetic == Arithmetic::fast && bf16() != nullptr;
   }

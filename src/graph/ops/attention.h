@@ -144,7 +144,8 @@ struct Attention {
       .tolerance = {.exact = 1e-5f, .fast = 1e-2f, .fast_8bit = 1e-2f},
       .reason =
           "exact: f32 sums in another order, exp within 2 ulp. fast: f16 caches and queries (2^-11 an element, "
-          "which scores of a few tens turn into per mille), a shorter exp",
+          "which scores of a few tens turn into per mille), a shorter exp; a tower's rows in f16 or bf16 (2^-9, which "
+          "sums over many rows even out)",
   };
   template <class Visitor>
   void operands(Visitor& visitor) const {
