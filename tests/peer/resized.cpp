@@ -1,6 +1,6 @@
-// peer_resized PICTURE OUT.ppm KIND BLOCK ROWS, or PICTURE OUT.ppm qwen BLOCK LEAST MOST: a picture as the processors of
-// transformers resize it, for tests/peer/mtmd/compare.py. KIND is gemma4 or gemma4_unified; ROWS is the most rows of a
-// picture, LEAST and MOST count pixels. The resizing itself is held to the goldens' pixels by `sluice verify`.
+// peer_resized PICTURE OUT.ppm KIND BLOCK ROWS, or PICTURE OUT.ppm qwen BLOCK LEAST MOST: a picture as the processors
+// of transformers resize it, for tests/peer/mtmd/compare.py. KIND is gemma4 or gemma4_unified; ROWS is the most rows of
+// a picture, LEAST and MOST count pixels. The resizing itself is held to the goldens' pixels by `sluice verify`.
 #include <charconv>
 #include <cstdio>
 #include <iterator>

@@ -53,6 +53,7 @@ struct Dispatches {
 };
 
 struct TrainedLayout;
+struct TrainedRun;
 // The dispatches of trained factors; first_gradients leaves none of the gradients before.
 enum class TrainedWork : uint8_t { first_gradients, add_gradients, sum_squares, update };
 inline constexpr std::array kTrainedWorks = {TrainedWork::first_gradients, TrainedWork::add_gradients,
@@ -388,11 +389,10 @@ class Emitter {
   void emit_row_losses(const LossBlock& block);
   void emit_loss_product(const LossBlock& block, WeightId id, ValueId out, float factor);
   void emit_gradient_of_b(const LossBlock& block);
-  static Kernel of_piece(const char* name, const char* body, uint32_t piece, const TrainedLayout& trained,
-                         uint32_t numbers, Access access);
-  void emit_gradients(uint32_t piece, const TrainedLayout& trained, bool is_first);
-  void emit_squares(uint32_t piece, const TrainedLayout& trained);
-  void emit_update(uint32_t piece, const TrainedLayout& trained);
+  static Kernel of_factors(const char* name, const TrainedLayout& trained, const TrainedRun& run, Access access);
+  void emit_gradients(const TrainedLayout& trained, const TrainedRun& run, bool is_first);
+  void emit_squares(const TrainedLayout& trained, const TrainedRun& run);
+  void emit_update(const TrainedLayout& trained, const TrainedRun& run);
   // Declares page_of(sequence, position / 64), and page_entry(sequence, i) for slot groups.
   void use_pages(Kernel& kernel, uint32_t group) const;
 

@@ -25,16 +25,17 @@ struct Number {
 
 // The buffer or part of a buffer that is bound, named before there are buffers.
 enum class SlotKind : uint8_t {
-  memory,        // the step, values and scratch
-  factors,       // small weights as f32, one behind another
-  weight,        // `index`: a weight, of which `tile` is bound
-  shared,        // `index`: a buffer that several weights share
-  experts,       // `index`: a buffer of slots for experts
-  state,         // `index`: a state's pages
-  flags,         // a word for each op: the first row whose result is not finite
-  trained,       // `index`: a piece of a trained factor, all its tables
-  trained_sums,  // of the squares of gradients
-  trained_step,  // the numbers of a FactorUpdate
+  memory,         // the step, values and scratch
+  factors,        // small weights as f32, one behind another
+  weight,         // `index`: a weight, of which `tile` is bound
+  shared,         // `index`: a buffer that several weights share
+  experts,        // `index`: a buffer of slots for experts
+  state,          // `index`: a state's pages
+  flags,          // a word for each op: the first row whose result is not finite
+  trained,        // `index`: a buffer of tables of trained factors (trained_layout.h)
+  trained_table,  // of their entries
+  trained_sums,   // of the squares of gradients
+  trained_step,   // the numbers of a FactorUpdate
 };
 struct Slot {
   SlotKind kind{};

@@ -77,6 +77,8 @@ void PlanObjects::make_trained() {
   for (const uint64_t words : layout.buffer_words) trained_.push_back(buffer(words * 4));
   trained_sums_ = buffer(layout.sums * 4);
   trained_step_ = buffer(kTrainedStepNames.size() * 4);
+  trained_table_ = buffer(layout.table.size() * 4);
+  host_->upload(trained_table_, 0, std::as_bytes(std::span(layout.table)));
   for (const TrainedWork work : kTrainedWorks)
     trained_variants_.push_back(make_variant(plan_.trained_dispatches(work)));
 }
@@ -236,12 +238,8 @@ BoundRange PlanObjects::range(const Slot& slot) const {
     case SlotKind::shared: return shared_[slot.index];
     case SlotKind::experts: return whole(slots_[slot.index], layout.slots().bytes(slot.index));
     case SlotKind::state: return whole(states_[slot.index], layout.state_bytes(slot.index));
-    case SlotKind::trained: {
-      const TrainedPiece& piece = plan_.trained().pieces[slot.index];
-      return {.buffer = trained_[piece.buffer],
-              .offset = piece.word * 4,
-              .bytes = bound_bytes(piece.table_words * kTrainedTables * 4)};
-    }
+    case SlotKind::trained: return whole(trained_[slot.index], plan_.trained().buffer_words[slot.index] * 4);
+    case SlotKind::trained_table: return whole(trained_table_, plan_.trained().table.size() * 4);
     case SlotKind::trained_sums: return whole(trained_sums_, plan_.trained().sums * 4);
     case SlotKind::trained_step: return whole(trained_step_, kTrainedStepNames.size() * 4);
     case SlotKind::flags: break;

@@ -57,7 +57,7 @@ class PlanObjects {
   // Runner::reload().
   void reload(WeightId weight, uint32_t first, uint32_t matrices);
 
-  // Of a plan with trained factors: the commands of all pieces, and uploads and places of their tables.
+  // Of a plan with trained factors: their commands, and uploads and places of their tables.
   const Variant& trained(TrainedWork work) const { return trained_variants_[static_cast<size_t>(work)]; }
   void upload_trained_step(std::span<const float> numbers) { host_->upload(trained_step_, 0, std::as_bytes(numbers)); }
   BufferId trained_sums() const { return trained_sums_; }
@@ -112,7 +112,7 @@ class PlanObjects {
   std::vector<std::vector<BoundRange>> matrices_;  // by weight and tile
   std::vector<BufferId> slots_;
   std::vector<BufferId> trained_;
-  BufferId trained_sums_ = 0, trained_step_ = 0;
+  BufferId trained_sums_ = 0, trained_step_ = 0, trained_table_ = 0;
   std::vector<Variant> trained_variants_;  // by TrainedWork; none without trained factors
   PerClass<Variant> variants_;
   PerClass<std::optional<Variant>> looking_;

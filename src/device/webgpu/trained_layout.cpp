@@ -18,9 +18,73 @@ uint64_t table_words(uint64_t count) { return divide_up(count, kTableWords) * kT
 
 }  // namespace
 
-uint64_t TrainedLayout::bytes() const {
-  return 4 * (std::accumulate(buffer_words.begin(), buffer_words.end(), uint64_t{0}) + sums);
+std::vector<TrainedRun> TrainedLayout::runs(bool of_weights) const {
+  std::vector<TrainedRun> runs;
+  const auto belongs = [&](const TrainedEntry& a, const TrainedEntry& b) {
+    const bool weights = !of_weights || (a.shared != kNone && a.shared == b.shared);
+    return a.place == b.place && pieces[a.piece].buffer == pieces[b.piece].buffer && weights;
+  };
+  for (uint32_t i = 0; i < entries.size(); ++i)
+    if (i > 0 && belongs(entries[i - 1], entries[i]))
+      runs.back().end = i + 1;
+    else
+      runs.push_back({.first = i, .end = i + 1});
+  return runs;
 }
+
+uint64_t TrainedLayout::bytes() const {
+  return 4 * (std::accumulate(buffer_words.begin(), buffer_words.end(), uint64_t{0}) + sums + table.size());
+}
+
+namespace {
+
+void add_entries(TrainedLayout& trained, const PlanRequest& request, const Layout& layout) {
+  size_t places = 0;
+  for (const TrainedFactor& factor : request.trained) places = std::max(places, factor.places.size());
+  for (uint32_t place = 0; place < places; ++place)
+    for (uint32_t i = 0; i < trained.pieces.size(); ++i) {
+      const TrainedPiece& piece = trained.pieces[i];
+      const std::vector<TrainedFactor::Place>& all = request.trained[piece.factor].places;
+      if (place >= all.size()) continue;
+      trained.entries.push_back({.piece = i,
+                                 .place = place,
+                                 .first_group = trained.groups,
+                                 .weight = all[place].weight,
+                                 .shared = layout.shared(all[place].weight).buffer});
+      trained.groups += static_cast<uint32_t>(divide_up(piece.count, kTrainedGroupNumbers));
+    }
+}
+
+void add_table(TrainedLayout& trained, const PlanRequest& request, const Layout& layout) {
+  constexpr auto kWords = static_cast<uint32_t>(kTrainedWordNames.size());
+  const uint32_t first = trained.groups + trained.sums;
+  trained.table.resize(first + size_t{kWords} * trained.entries.size());
+  for (uint32_t i = 0; i < trained.entries.size(); ++i) {
+    const TrainedEntry& entry = trained.entries[i];
+    const TrainedPiece& piece = trained.pieces[entry.piece];
+    const SharedPlace& shared = layout.shared(entry.weight);
+    const uint64_t row_words = layout.matrix(entry.weight).row_words;
+    const ValueId gradient = request.trained[piece.factor].places[entry.place].gradient;
+    const uint32_t at = first + kWords * i;
+    const std::array<uint64_t, kWords> words = {entry.first_group,
+                                                piece.first_sum,
+                                                piece.count,
+                                                piece.word,
+                                                piece.table_words,
+                                                layout.at(gradient) + piece.first,
+                                                (shared.buffer == kNone ? 0 : shared.word) + piece.tile_row * row_words,
+                                                row_words,
+                                                request.program->weights[entry.weight].shape.columns};
+    std::ranges::transform(words, trained.table.begin() + at,
+                           [](uint64_t word) { return static_cast<uint32_t>(word); });
+    std::fill(trained.table.begin() + entry.first_group, trained.table.begin() + trained.end_group(i), at);
+    if (entry.place != 0) continue;
+    const uint64_t sums = divide_up(piece.count, kTrainedSumNumbers);
+    std::fill_n(trained.table.begin() + trained.groups + piece.first_sum, sums, at);
+  }
+}
+
+}  // namespace
 
 TrainedLayout lay_out_trained(const PlanRequest& request, const Layout& layout, const Adapter& adapter) {
   TrainedLayout trained;
@@ -29,7 +93,8 @@ TrainedLayout lay_out_trained(const PlanRequest& request, const Layout& layout, 
   const auto add = [&](TrainedPiece piece) {
     piece.table_words = table_words(piece.count);
     const uint64_t words = kTrainedTables * piece.table_words;
-    const uint64_t most = std::max(std::min(kMostBufferBytes, adapter.buffer_bytes) / 4, words);
+    const uint64_t bindable = std::min(adapter.buffer_bytes, adapter.binding_bytes);
+    const uint64_t most = std::max(std::min(kMostBufferBytes, bindable) / 4, words);
     if (trained.buffer_words.empty() || trained.buffer_words.back() + words > most) trained.buffer_words.push_back(0);
     piece.buffer = static_cast<uint32_t>(trained.buffer_words.size() - 1);
     piece.word = trained.buffer_words.back();
@@ -55,6 +120,8 @@ TrainedLayout lay_out_trained(const PlanRequest& request, const Layout& layout, 
              .first = (tiles[tile].first_row + row) * columns,
              .count = std::min(at_once, tiles[tile].rows - row) * columns});
   }
+  add_entries(trained, request, layout);
+  add_table(trained, request, layout);
   return trained;
 }
 

@@ -170,11 +170,16 @@ TEST_F(WebGpuTrainedFactors, AGradientThatIsNotFiniteIsSeen) {
   EXPECT_FALSE(std::isfinite(squares()));
 }
 
-// A piece is bound whole, and all pieces together are each factor once.
-TEST(WebGpuTrainedLayout, PiecesFitABinding) {
+webgpu::Adapter small_adapter() {
   webgpu::Adapter small = webgpu::default_adapter();
   small.binding_bytes = 1024 + 8 * kFactorColumns * 4 * kTrainedTables;  // eight rows
   small.buffer_bytes = 16384;
+  return small;
+}
+
+// All pieces together are each factor once.
+TEST(WebGpuTrainedLayout, PiecesFitABinding) {
+  const webgpu::Adapter small = small_adapter();
   const FactorProgram test;
   const PlanRequest request = test.request();
   const webgpu::TrainedLayout trained = webgpu::lay_out_trained(request, webgpu::Layout(request, small, {}), small);
@@ -185,12 +190,52 @@ TEST(WebGpuTrainedLayout, PiecesFitABinding) {
     next += piece.count;
     EXPECT_EQ(piece.count % kFactorColumns, 0u);
     EXPECT_GE(piece.table_words, piece.count);
-    EXPECT_EQ(piece.word * 4 % small.storage_alignment, 0u);
-    EXPECT_LE(piece.table_words * kTrainedTables * 4, small.binding_bytes);
     EXPECT_LE((piece.word + piece.table_words * kTrainedTables) * 4, trained.buffer_words[piece.buffer] * 4);
   }
   EXPECT_EQ(next, kNumbers);
-  for (const uint64_t words : trained.buffer_words) EXPECT_LE(words * 4, small.buffer_bytes);
+  for (const uint64_t words : trained.buffer_words) EXPECT_LE(words * 4, small.binding_bytes);
+}
+
+// Runs are all entries in their order, and none has entries of two places or buffers.
+TEST(WebGpuTrainedLayout, RunsTakeEachEntryOnce) {
+  const webgpu::Adapter small = small_adapter();
+  const FactorProgram test;
+  const PlanRequest request = test.request();
+  const webgpu::TrainedLayout trained = webgpu::lay_out_trained(request, webgpu::Layout(request, small, {}), small);
+  ASSERT_EQ(trained.entries.size(), 2 * trained.pieces.size());
+  for (const bool of_weights : {false, true}) {
+    uint32_t next = 0;
+    for (const webgpu::TrainedRun& run : trained.runs(of_weights)) {
+      EXPECT_EQ(run.first, next);
+      ASSERT_LT(run.first, run.end);
+      next = run.end;
+      const webgpu::TrainedEntry& first = trained.entries[run.first];
+      for (uint32_t i = run.first; i < run.end; ++i) {
+        EXPECT_EQ(trained.entries[i].place, first.place);
+        EXPECT_EQ(trained.pieces[trained.entries[i].piece].buffer, trained.pieces[first.piece].buffer);
+      }
+      if (of_weights) EXPECT_EQ(run.end - run.first, 1u) << "weights with buffers of their own are bound one by one";
+    }
+    EXPECT_EQ(next, trained.entries.size());
+  }
+}
+
+// A workgroup's word in the table leads to its entry's words.
+TEST(WebGpuTrainedLayout, WorkgroupsFindTheirEntry) {
+  const FactorProgram test;
+  const PlanRequest request = test.request();
+  const webgpu::Adapter adapter = webgpu::default_adapter();
+  const webgpu::TrainedLayout trained = webgpu::lay_out_trained(request, webgpu::Layout(request, adapter, {}), adapter);
+  const size_t words = webgpu::kTrainedWordNames.size();
+  ASSERT_EQ(trained.table.size(), trained.groups + trained.sums + words * trained.entries.size());
+  for (uint32_t i = 0; i < trained.entries.size(); ++i) {
+    const uint32_t at = trained.table[trained.entries[i].first_group];
+    EXPECT_EQ(at, trained.groups + trained.sums + words * i);
+    EXPECT_EQ(trained.table[at], trained.entries[i].first_group);
+    EXPECT_EQ(trained.table[at + 2], kNumbers);
+    EXPECT_EQ(trained.table[trained.end_group(i) - 1], at);
+  }
+  EXPECT_EQ(trained.table[trained.groups], trained.table[0]) << "sums are of the first places";
 }
 
 }  // namespace
