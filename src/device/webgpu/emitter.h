@@ -175,6 +175,9 @@ class Emitter {
   std::string factor_decoder(WeightId id, const std::string& name) const;  // declares NAME_sixteen(row, part)
   void use_step_row(Kernel& kernel, uint32_t choices = 1) const;           // declares step_row(row)
   bool is_narrow(WeightId weight) const;
+  bool is_narrowest(WeightId weight) const;
+  void emit_narrow(const Linear& op);  // backward_products.cpp
+  void emit_sum_of_parts(const char* name, ValueId out, uint32_t parts, uint32_t sums);
   // Declares up_value(row, i), the other factor of a gated run that has only one product; needs OUTPUTS.
   void use_up_value(Kernel& kernel, const GatedRun& run) const;
   // ops_adapters.cpp: emits the adapters' products behind those of these linears, which all have the same x. `gated`:

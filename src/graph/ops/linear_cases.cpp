@@ -74,6 +74,10 @@ std::vector<OpCase> Linear::cases() {
   for (const Format format : block_formats())
     cases.push_back(linear_case(format, {3 * format_info(format).block_elements, 19}, {}));
 
+  // Few outputs of many columns, whose sums a device may make in parts.
+  cases.push_back(linear_case(Format::f32, {1540, 13}, {}));
+  cases.push_back(linear_case(Format::q4_k, {1024, 16}, {}));
+
   CaseBuilder c("heads flattened");
   c.output(linear(c.input(11, 3), c.weight({.rows = 9, .columns = 33})));
   c.row_steps({1, 5});

@@ -1,5 +1,6 @@
-// linear_transposed, outer_sum, expert_linear, expert_linear_transposed, expert_outer_sum: products by tiles in f32
-// (tiled_products.h), except those transposed that fast arithmetic computes with integers (ops_integer_tiles.cpp).
+// linear_transposed, outer_sum, expert_linear, expert_linear_transposed, expert_outer_sum, and linear of many rows with
+// few outputs: products by tiles in f32 (tiled_products.h), except those transposed that fast arithmetic computes with
+// integers (ops_integer_tiles.cpp).
 //
 // Products with experts take the rows that have chosen an expert together. One workgroup lists the choices expert by
 // expert, in ascending order, so that sums over them have one order. If each row meets all experts, no list is needed.
@@ -13,8 +14,10 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kPart = 512;  // rows of a weight with few columns, over which a workgroup sums
+// Columns of a weight with few rows, over which a workgroup sums at least; the most sums of a result.
+constexpr uint32_t kLeastColumns = 256, kMostSums = 16;
 
-// All tiles of rows() by COLUMNS results, of PARTS sums over PART rows of the weight each.
+// All tiles of rows() by COLUMNS results, of PARTS sums over PART numbers each.
 constexpr const char* kJobOfParts = R"(
 fn job_of(group: u32) -> Job {
   let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
@@ -185,18 +188,46 @@ fn finish(job: Job, m: u32, n: u32, sum: f32) {
     kernel.grid = {.per = side.rows(), .times = parts * divide_up(inputs, side.columns())};
     add(kernel);
   }
-  if (parts == 1) return;
-  Kernel kernel = elementwise("linear_transposed_parts", R"(
+  if (parts > 1) emit_sum_of_parts("linear_transposed_parts", op.out, parts, sums);
+}
+
+void Emitter::emit_sum_of_parts(const char* name, ValueId out, uint32_t parts, uint32_t sums) {
+  Kernel kernel = elementwise(name, R"(
 fn element(i: u32) -> f32 {
   var sum = 0.0;
   for (var part = 0u; part < PARTS; part++) { sum += load(p.parts + part * rows() * COLUMNS + i); }
   return sum;
 }
 )",
-                              op.out);
+                              out);
   kernel.constants.push_back({"PARTS", parts});
   kernel.params.push_back({"parts", sums});
   add(kernel);
+}
+
+// Few outputs have few tiles, so their sums are made in parts, which more workgroups compute.
+void Emitter::emit_narrow(const Linear& op) {
+  const uint32_t outputs = columns(op.out), inputs = columns(op.x);
+  const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = outputs, .right = RightTable::along};
+  const ProductTile side = product_tile(adapter_, product);
+  const auto part = static_cast<uint32_t>(std::max<uint64_t>(kLeastColumns, divide_up(inputs, kMostSums * 16) * 16));
+  const auto parts = static_cast<uint32_t>(divide_up(inputs, part));
+  const uint32_t sums = parts == 1 ? at(op.out) : scratch(parts * most_rows(type(op.x).extent) * outputs);
+  Kernel kernel{.name = "linear_narrow", .extent = type(op.x).extent};
+  kernel.constants = {{"COLUMNS", outputs}, {"X_COLUMNS", inputs}, {"PART", part}, {"PARTS", parts}};
+  kernel.params = {{"x", at(op.x)}, {"out", sums}, {"depth", inputs}};
+  kernel.bindings = {memory(), weight("w", op.weight, 0)};
+  kernel.snippets = {decoder(op.weight, "w")};
+  use_tiled_product(kernel, adapter_, product);
+  kernel.snippets.emplace_back(kJobOfParts);
+  kernel.snippets.emplace_back(R"(
+fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + k); }
+fn weight_row(job: Job, n: u32) -> u32 { return n; }
+fn finish(job: Job, m: u32, n: u32, sum: f32) { store(p.out + (job.place * rows() + m) * COLUMNS + n, sum); }
+)");
+  kernel.grid = {.per = side.rows(), .times = parts * divide_up(outputs, side.columns())};
+  add(kernel);
+  if (parts > 1) emit_sum_of_parts("linear_parts", op.out, parts, sums);
 }
 
 void Emitter::emit(const OuterSum& op) {

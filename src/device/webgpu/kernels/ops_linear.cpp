@@ -3,7 +3,8 @@
 //   decode steps, wanted rows   matrix times vector (products.h), for one matrix, for several, or for gate and up. A
 //                               workgroup takes up to four rows in turn; after the first row the weight is cached.
 //   prompts                     tiles of rows by outputs (ops_linear_tiles.cpp, ops_integer_tiles.cpp), also by
-//                               matrix units (ops_matrix_tiles.cpp)
+//                               matrix units (ops_matrix_tiles.cpp); of few outputs in parts of the columns
+//                               (backward_products.cpp)
 //
 // In both, the order along the columns does not depend on the number of rows.
 #include <array>
@@ -170,7 +171,17 @@ bool Emitter::is_narrow(WeightId weight) const {
   return shape.columns >= 512 && shape.rows <= 32;
 }
 
+// At most as many outputs as a tile of 16 threads a side has. Other narrow weights meet each row by itself.
+bool Emitter::is_narrowest(WeightId weight) const {
+  return is_narrow(weight) && program_.weights[weight].shape.rows <= 16 && layout_.matrix(weight).tiles.size() == 1;
+}
+
 void Emitter::emit(const Linear& op) {
+  if (!has_few_rows(type(op.x).extent) && is_narrowest(op.weight)) {
+    emit_narrow(op);
+    if (op.adapter) emit_adapters(std::array{&op});
+    return;
+  }
   const bool has_few = has_few_rows(type(op.x).extent) || is_narrow(op.weight);
   if (!has_few && has_matrix_tiles(op.weight)) {
     emit_matrix_tiles(op);
