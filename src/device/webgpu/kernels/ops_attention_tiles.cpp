@@ -20,6 +20,7 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kLanes = 32, kMostQueries = 8, kMostOwnQueries = 16;
+constexpr uint32_t kAhead = 16;  // loads that a thread issues before it uses the first one
 
 constexpr const char* kElement = R"(
 const ELEMENTS = 1u;
@@ -308,8 +309,8 @@ Kernel Emitter::attention_tiles(const Attention& op, const AttentionShape& shape
   const uint32_t value_lanes = std::clamp(std::bit_ceil(shape.value_words), kLanes, kernel.threads);
   const uint32_t own_words = (shape.value_words + value_lanes - 1) / value_lanes;
   const uint32_t keys_ahead = std::min(shape.key_words & (~shape.key_words + 1),
-                                       adapter_.is_software ? 1u : 8u);  // a power of two that divides
-  const uint32_t values_ahead = adapter_.is_software ? 1 : std::max(std::bit_floor(8 / own_words), 1u);
+                                       adapter_.is_software ? 1u : kAhead);  // a power of two that divides
+  const uint32_t values_ahead = adapter_.is_software ? 1 : std::max(std::bit_floor(kAhead / own_words), 1u);
   kernel.constants = {{"HEADS", heads},
                       {"CACHE_HEADS", shape.heads},
                       {"QUERY_WIDTH", type(op.q).width},
