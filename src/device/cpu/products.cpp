@@ -16,17 +16,17 @@ uint64_t panel_cost(const Product& product) {
 }
 uint64_t panel_cost(const GatedProduct& product) { return panel_cost(product.gate) + panel_cost(product.up); }
 
-const Product& one_of(const Product& product) { return product; }
-const Product& one_of(const GatedProduct& product) { return product.gate; }
-bool has_additions(const Product& product) { return !product.additions.empty(); }
-bool has_additions(const GatedProduct& product) { return has_additions(product.gate) || has_additions(product.up); }
+uint32_t rows_of(const Product& product) { return product.args.rows; }
+uint32_t rows_of(const GatedProduct& product) { return rows_of(product.gate); }
+// Rows of a block; 0: all rows are one.
+uint32_t block_rows(const Product& product) { return product.additions.empty() ? product.block_rows : 0; }
+uint32_t block_rows(const GatedProduct& product) { return product.up.additions.empty() ? block_rows(product.gate) : 0; }
 
 // The blocks of rows that are split among threads, at least one.
 template <class Job>
 uint64_t row_blocks(const Job& job) {
-  const Product& product = one_of(job);
-  if (product.block_rows == 0 || product.args.rows == 0 || has_additions(job)) return 1;
-  return (product.args.rows + product.block_rows - 1) / product.block_rows;
+  if (block_rows(job) == 0 || rows_of(job) == 0) return 1;
+  return (rows_of(job) + block_rows(job) - 1) / block_rows(job);
 }
 Product block_of(const Product& product, uint64_t row, uint64_t count) { return Products::part(product, row, count); }
 GatedProduct block_of(const GatedProduct& product, uint64_t row, uint64_t count) {
@@ -53,12 +53,12 @@ void share_out_panels(ThreadPool& pool, std::span<const Job> jobs, const Body& b
         const uint64_t end = begin + panels(job);
         const uint64_t first = std::max<uint64_t>(begin, share.first), last = std::min<uint64_t>(end, share.last);
         if (first < last) {
-          const uint64_t row = block * one_of(job).block_rows, rows = one_of(job).args.rows - row;
+          const uint64_t row = block * block_rows(job);
           const uint64_t from = (first - begin) * kPanelOutputs, to = (last - begin) * kPanelOutputs;
           if (blocks == 1)
             body(job, from, to, share.thread);
           else
-            body(block_of(job, row, std::min<uint64_t>(rows, one_of(job).block_rows)), from, to, share.thread);
+            body(block_of(job, row, std::min<uint64_t>(rows_of(job) - row, block_rows(job))), from, to, share.thread);
         }
         begin = end;
       }
