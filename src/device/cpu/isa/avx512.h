@@ -177,7 +177,7 @@ struct Avx512 {
   }
 
 #if defined(__AVX512BF16__)
-  // For product_bf16.h: pairs of bf16.
+  // For product_bf16.h and attend_pairs.h: pairs of bf16.
   struct Pairs {
     __m512bh v;
   };
@@ -206,7 +206,7 @@ struct Avx512 {
     power = fma(power, r, splat(0.999925219f));
     return {_mm512_scalef_ps(power.v, x.v)};  // by 2^floor(x)
   }
-  static float first(F x) { return _mm512_cvtss_f32(x.v); }
+  static float first_lane(F x) { return _mm512_cvtss_f32(x.v); }
 #endif
 
 #if defined(__AMX_INT8__)

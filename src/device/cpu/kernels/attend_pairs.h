@@ -177,7 +177,7 @@ struct AttendPairs {
       sum = S::dot_pairs(sum, S::load_pairs(shares + 16 * c), S::ones());
     }
     S::store(state.sums, sum);
-    return S::first(correction);
+    return S::first_lane(correction);
   }
   static void hide(F (&scores)[kKeyVectors], uint32_t seen) {
     float all[kTile];
