@@ -3,7 +3,6 @@
 // a picture, LEAST and MOST count pixels. The resizing itself is held to the goldens' pixels by `sluice verify`.
 #include <charconv>
 #include <cstdio>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,7 +31,7 @@ Result<Picture> resized(const std::vector<std::string>& arguments) {
   TRY(const uint32_t first, number(arguments[4]));
   const PictureSize from{.width = picture.width, .height = picture.height};
   if (arguments[2] == "qwen") {
-    TRY(const uint32_t most, number(arguments.back()));
+    TRY(const uint32_t most, number(arguments[5]));
     TRY(const PictureSize to, size_for_pixels(from, block, {.least = first, .most = most}));
     return to == from ? picture : resize_bicubic(picture, to.width, to.height);
   }
@@ -49,7 +48,8 @@ Status write(const Picture& picture, const std::string& path) {
 }
 
 Status run(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 5 && arguments.size() != 6)
+  const bool is_qwen = arguments.size() > 2 && arguments[2] == "qwen";
+  if (arguments.size() != (is_qwen ? 6 : 5))
     return error(ErrorKind::invalid, "want PICTURE OUT.ppm KIND BLOCK ROWS, or PICTURE OUT.ppm qwen BLOCK LEAST MOST");
   TRY(const Picture picture, resized(arguments));
   return write(picture, arguments[1]);

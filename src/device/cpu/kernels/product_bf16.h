@@ -55,26 +55,17 @@ struct ProductBf16 {
     for (uint32_t o = first; o < last; o += W) {
       const std::byte* w[W];
       for (uint32_t i = 0; i < W; ++i) w[i] = a.weight + (o + i < last ? o + i : last - 1) * a.weight_stride;
-      F sums[X * W];
+      F sums[W][X];
       tile<W, X>(w, x, a.columns, sums);
-      float lanes[16];
-      add_lanes(sums, lanes);
       for (uint32_t j = 0; j < X; ++j)
-        for (uint32_t i = 0; i < W && o + i < last; ++i) a.out[(row + j) * a.out_stride + o + i] = lanes[j * W + i];
+        for (uint32_t i = 0; i < W && o + i < last; ++i) a.out[(row + j) * a.out_stride + o + i] = S::sum(sums[i][j]);
     }
   }
-  // S::sums adds as S::sum does.
-  static void add_lanes(const F (&sums)[16], float (&lanes)[16]) { S::store(lanes, S::sums(sums)); }
-  template <size_t N>
-  static void add_lanes(const F (&sums)[N], float (&lanes)[16]) {
-    static_assert(N < 16);
-    for (size_t i = 0; i < N; ++i) lanes[i] = S::sum(sums[i]);
-  }
 
-  // The sums of row j and output i: sums[j W + i].
   template <uint32_t W, uint32_t X>
-  static void tile(const std::byte* const (&w)[W], const std::byte* const (&x)[X], size_t columns, F (&sums)[X * W]) {
-    for (F& sum : sums) sum = S::splat(0.0f);
+  static void tile(const std::byte* const (&w)[W], const std::byte* const (&x)[X], size_t columns, F (&sums)[W][X]) {
+    for (uint32_t i = 0; i < W; ++i)
+      for (uint32_t j = 0; j < X; ++j) sums[i][j] = S::splat(0.0f);
     size_t k = 0;
     for (; k + kPairedElements <= columns; k += kPairedElements) {
       typename S::Pairs activations[X];
@@ -82,14 +73,13 @@ struct ProductBf16 {
       for (uint32_t i = 0; i < W; ++i) {
         if constexpr (X == 1) __builtin_prefetch(w[i] + 2 * k + kAhead);
         const auto weights = S::load_pairs(w[i] + 2 * k);
-        for (uint32_t j = 0; j < X; ++j) sums[j * W + i] = S::dot_pairs(sums[j * W + i], weights, activations[j]);
+        for (uint32_t j = 0; j < X; ++j) sums[i][j] = S::dot_pairs(sums[i][j], weights, activations[j]);
       }
     }
     if (const int rest = static_cast<int>(columns - k); rest > 0)
       for (uint32_t i = 0; i < W; ++i)
         for (uint32_t j = 0; j < X; ++j)
-          sums[j * W + i] =
-              S::dot_pairs(sums[j * W + i], S::load_pairs(w[i] + 2 * k, rest), S::load_pairs(x[j] + 2 * k));
+          sums[i][j] = S::dot_pairs(sums[i][j], S::load_pairs(w[i] + 2 * k, rest), S::load_pairs(x[j] + 2 * k));
   }
 };
 
