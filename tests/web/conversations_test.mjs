@@ -116,9 +116,10 @@ test('two tabs of one conversation lose nothing, and versions are gone through',
   await ready(second);
   await second.locator('#messages > li').nth(1).waitFor();
   assert.equal(await second.locator('#messages > li').count(), 2, 'a new tab shows the last conversation');
-  // As if both asked at the same moment: neither has heard of the other.
-  await first.evaluate(() => (BroadcastChannel.prototype.postMessage = () => {}));
-  await Promise.all([ask(first, 'What is a cello?'), ask(second, 'What is a flute?')]);
+  // As if both asked at the same moment: neither hears of the other.
+  for (const tab of [first, second]) await tab.evaluate(() => (BroadcastChannel.prototype.postMessage = () => {}));
+  await ask(second, 'What is a flute?');
+  await ask(first, 'What is a cello?');
   await first.bringToFront();
   await first.reload();
   await ready(first);
