@@ -15,7 +15,9 @@ bool is_same(const Program& program, ValueId a, ValueId b) {
 // The value that an op of a row run makes; kNone: the op cannot be in a row run.
 ValueId row_result(const Program& program, const Op& op) {
   if (const auto* norm = std::get_if<RmsNorm>(&op)) return type_of(program, norm->out).heads == 1 ? norm->out : kNone;
+  if (const auto* norm = std::get_if<LayerNorm>(&op)) return type_of(program, norm->out).heads == 1 ? norm->out : kNone;
   if (const auto* add = std::get_if<Add>(&op)) return add->out;
+  if (const auto* add = std::get_if<AddBias>(&op)) return add->out;
   if (const auto* mul = std::get_if<Mul>(&op)) return mul->out;
   if (const auto* scale = std::get_if<Scale>(&op)) return scale->out;
   if (const auto* activation = std::get_if<Activation>(&op)) return activation->out;

@@ -52,6 +52,17 @@ TEST(Fusion, ProductsBeginWithTheNormOfTheirRow) {
   expect_run(runs[0], RunKind::linears, 0, 2, 4);
 }
 
+TEST(Fusion, BiasResidualAndLayerNormAreOneRun) {
+  const auto runs = runs_of([](Recorder& r) {
+    const Value sum = add(rows(r, "x"), add(linear(rows(r, "a"), matrix(r, "o", kWidth)), matrix(r, "bias", 1)));
+    const Value x = layer_norm(sum, matrix(r, "weight", 1), Weight{}, 1e-6f);
+    r.output(linear(x, matrix(r, "up", kWidth)), "out");
+    r.output(sum, "sum");
+  });
+  ASSERT_EQ(runs.size(), 1u);
+  expect_run(runs[0], RunKind::linears, 1, 4, 5);
+}
+
 TEST(Fusion, AdaptersChangeNoRun) {
   for (const uint32_t slots : {0u, 4u}) {
     const auto runs = runs_of([&](Recorder& r) {

@@ -76,6 +76,7 @@ void Emitter::emit(const Add& op) {
 }
 
 void Emitter::emit(const AddBias& op) {
+  if (is_row(program_, kFusionLimits, op.out)) return emit_rows(op_, op_ + 1);
   Kernel kernel = elementwise(
       "add_bias", "fn element(i: u32) -> f32 { return load(p.x + i) + factors[p.bias + i % COLUMNS]; }", op.out);
   kernel.params.insert(kernel.params.end(), {{"x", at(op.x)}, {"bias", layout_.factor(op.bias)}});

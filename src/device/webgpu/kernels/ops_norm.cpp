@@ -88,6 +88,7 @@ void Emitter::emit(const L2Norm& op) {
 }
 
 void Emitter::emit(const LayerNorm& op) {
+  if (type(op.x).heads == 1 && is_row(program_, kFusionLimits, op.out)) return emit_rows(op_, op_ + 1);
   Kernel kernel = norm("layer_norm", op.x, op.out, op.eps);
   kernel.body = kLayerNorm;
   const auto factor = [&](const char* name, WeightId id) {

@@ -1,6 +1,6 @@
 // Runs of ops over whole rows (graph/fusion.h): one workgroup for each row. A thread keeps elements thread, thread +
-// THREADS, ... of every value in registers (numbers, or groups of four if the row can be read so). Only sums of squares
-// need other threads: each thread adds its elements in order, then sum_all adds the threads.
+// THREADS, ... of every value in registers (numbers, or groups of four if the row can be read so). Only the sums of
+// norms need other threads: each thread adds its elements in order, then sum_all adds the threads.
 //
 // Products of such a row may include the run. Each workgroup then recomputes the row in workgroup memory, and the first
 // workgroup stores the values that others read. That is cheaper than a separate dispatch.
@@ -20,6 +20,7 @@ alias Element = f32;
 const ELEMENTS = ROW_COLUMNS;
 fn element(at: u32, i: u32) -> f32 { return load(at + i); }
 fn store_element(at: u32, i: u32, x: f32) { store(at + i, x); }
+fn sum_of(x: f32) -> f32 { return x; }
 fn squares_of(x: f32) -> f32 { return x * x; }
 )";
 constexpr const char* kFourNumbers = R"(
@@ -27,6 +28,7 @@ alias Element = vec4f;
 const ELEMENTS = ROW_COLUMNS / 4u;
 fn element(at: u32, i: u32) -> vec4f { return load4(at + i * 4u); }
 fn store_element(at: u32, i: u32, x: vec4f) { store4(at + i * 4u, x); }
+fn sum_of(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn squares_of(x: vec4f) -> f32 { return dot(x, x); }
 )";
 constexpr const char* kFactor = R"(
@@ -50,13 +52,30 @@ class Emitter::RowText {
   void add(const RmsNorm& op) {
     const std::string x = value(op.x), out = make(op.out);
     const std::string eps = param(op.eps);
-    text_ += cat("  var squares_", out, " = 0.0;\n");
-    each(cat("squares_", out, " += squares_of(", x, "[k]);"));
-    text_ += cat("  let root_", out, " = sqrt(sum_all(squares_", out, ", thread) / f32(ROW_COLUMNS) + ", eps, ");\n");
+    const std::string squares = mean_of(cat("squares_of(", x, "[k])"));
+    text_ += cat("  let root_", out, " = sqrt(", squares, " + ", eps, ");\n");
     each(
         cat(out, "[k] = ", x, "[k] / root_", out, op.weight == kNone ? "" : cat(" * ", factor(op.weight, false)), ";"));
   }
+  // The rounding error of the mean can be as large as the differences between nearly equal numbers, so the mean of the
+  // differences is subtracted, too.
+  void add(const LayerNorm& op) {
+    const std::string x = value(op.x), out = make(op.out);
+    const std::string mean = mean_of(cat("sum_of(", x, "[k])"));
+    each(cat(out, "[k] = ", x, "[k] - ", mean, ";"));
+    const std::string left = mean_of(cat("sum_of(", out, "[k])"));
+    each(cat(out, "[k] -= ", left, ";"));
+    const std::string variance = mean_of(cat("squares_of(", out, "[k])"));
+    const std::string eps = param(op.eps);
+    each(cat(out, "[k] = ", out, "[k] / sqrt(", variance, " + ", eps, ")",
+             op.weight == kNone ? "" : cat(" * ", factor(op.weight, false)),
+             op.bias == kNone ? "" : cat(" + ", factor(op.bias, false)), ";"));
+  }
   void add(const Add& op) { join(op.a, op.b, op.out, " + "); }
+  void add(const AddBias& op) {
+    const std::string x = value(op.x), out = make(op.out);
+    each(cat(out, "[k] = ", x, "[k] + ", factor(op.bias, false), ";"));
+  }
   void add(const Mul& op) { join(op.a, op.b, op.out, " * "); }
   void add(const Scale& op) {
     const std::string x = value(op.x), out = make(op.out);
@@ -118,6 +137,14 @@ class Emitter::RowText {
     return name;
   }
   std::string make(ValueId id) { return declare(id); }
+  // The mean over the row of an expression in k.
+  std::string mean_of(const std::string& expression) {
+    const std::string name = cat("mean_", means_++);
+    text_ += cat("  var sum_of_", name, " = 0.0;\n");
+    each(cat("sum_of_", name, " += ", expression, ";"));
+    text_ += cat("  let ", name, " = sum_all(sum_of_", name, ", thread) / f32(ROW_COLUMNS);\n");
+    return name;
+  }
   std::string single(ValueId id) {
     std::string name = cat("one", values_.size());
     values_.emplace_back(kNone, name);
@@ -161,7 +188,7 @@ class Emitter::RowText {
   bool in_fours_ = false, has_factors_ = false;
   std::string text_, activations_;
   std::vector<std::pair<ValueId, std::string>> values_;  // by storage
-  uint32_t params_ = 0;
+  uint32_t params_ = 0, means_ = 0;
 };
 
 // Whether the rows of all values of the ops are whole groups of four elements. Values with one element a row are
