@@ -175,11 +175,11 @@ void Emitter::use_step_rows(Kernel& kernel) const {
 fn step_row(row: u32) -> u32 { return row / EXTENT_RATIO; }
 )"
                                    : R"(
-fn step_row(row: u32) -> u32 { return memory[p.wanted + row / EXTENT_RATIO]; }
+fn step_row(row: u32) -> u32 { return word(p.wanted + row / EXTENT_RATIO); }
 )");
   kernel.snippets.emplace_back(R"(
-fn position(step_row: u32) -> u32 { return memory[p.positions + step_row]; }
-fn sequence(step_row: u32) -> u32 { return memory[p.row_sequences + step_row]; }
+fn position(step_row: u32) -> u32 { return word(p.positions + step_row); }
+fn sequence(step_row: u32) -> u32 { return word(p.row_sequences + step_row); }
 )");
 }
 

@@ -122,10 +122,13 @@ class Emitter {
   // Whether products of that shape can begin with the run that makes their rows.
   bool may_make_rows(const FusedRun& run, const ProductShape& shape, bool fours) const;
   void emit_heads(const FusedRun& run);
+  bool may_take_fours(const HeadChain& chain) const;
+  void emit_heads_in_fours(const HeadRun& heads);
   void emit_conv(const ConvRun& run);
   void use_gates(Kernel& kernel, const DeltaGates& op) const;  // write_gate(i), of element i of all rows
   class RowText;
   enum class ChainEnd : uint8_t { kept, stored, query };  // the result goes to the cache alone, to memory, to `query`
+  void declare(Kernel& kernel, const HeadChain& chain, uint32_t number) const;
   std::string chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end);
   void use_heads(Kernel& kernel, uint32_t width) const;  // adds the declarations that chain_text() needs
   struct Product {

@@ -1,5 +1,6 @@
 // Runs of ops over heads (graph/fusion.h). A workgroup computes one head of a row; the grid has one chain after
-// another. Elements that are turned or appended go through workgroup memory, because other threads read them.
+// another. Elements that are turned or appended go through workgroup memory, because other threads read them. Where
+// heads are only cut out and turned, a thread takes four elements instead, and reads those it needs from memory.
 #include <algorithm>
 
 #include "base/text.h"
@@ -53,6 +54,41 @@ constexpr const char* kNorm = R"(  let root = root_of_head(p.eps_${n}, thread);
   workgroupBarrier();
 )";
 
+// The same for four elements at a time; needs halves that are whole fours.
+constexpr const char* kTurnFour = R"(
+fn chain_${n}(row: u32, head: u32, at: u32) -> vec4f {
+  const kPairs = PAIRS_${n};
+  const kFirst = FIRST_${n};
+  let begin = p.x_${n} + (row * SOURCE_HEADS_${n} + p.first_${n} + head * p.stride_${n}) * WIDTH;
+  if (at < kFirst || at >= kFirst + 2u * kPairs) { return load4(begin + at); }
+  let second = at - kFirst >= kPairs;
+  let pair = select(at - kFirst, at - kFirst - kPairs, second);
+  let a = load4(begin + kFirst + pair);
+  let b = load4(begin + kFirst + pair + kPairs);
+  let angle = step_row(row) * kPairs + pair;
+  let c = load4(p.cosines_${n} + angle);
+  let s = load4(p.sines_${n} + angle);
+  return select(fma(a, c, -(b * s)), fma(b, c, a * s), second);
+}
+)";
+constexpr const char* kCutFour = R"(
+fn chain_${n}(row: u32, head: u32, at: u32) -> vec4f {
+  return load4(p.x_${n} + (row * SOURCE_HEADS_${n} + p.first_${n} + head * p.stride_${n}) * WIDTH + at);
+}
+)";
+constexpr const char* kHeadsInFours = R"(
+const FOURS = WIDTH / 4u;
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+  let i = group_index(group, groups) * THREADS + thread;
+  let row = i / (ALL_HEADS * FOURS);
+  let head = i / FOURS % ALL_HEADS;
+  let at = i % FOURS * 4u;
+  if (row >= rows()) { return; }
+${calls}}
+)";
+
 constexpr const char* kQuery = R"(  for (var word = thread; word < KEY_WORDS; word += THREADS) {
     query[word] = ${element};
   }
@@ -87,9 +123,49 @@ constexpr const char* kKeepValue =
 
 }  // namespace
 
+// Whether the chain only cuts heads out, or turns them by halves, and all of it lies in whole fours.
+bool Emitter::may_take_fours(const HeadChain& chain) const {
+  bool fours = chain.norm == nullptr && !chain.is_key && !chain.is_value && type(chain.result).width % 4 == 0 &&
+               at(chain.source) % 4 == 0 && at(chain.result) % 4 == 0;
+  if (chain.rope != nullptr) {
+    const RopeDecl& table = program_.ropes[chain.rope->table];
+    fours = fours && table.pairing == Pairing::halves && table.inverse_frequencies.size() % 4 == 0 &&
+            chain.rope->first % 4 == 0 && layout_.step().cosines[chain.rope->table] % 4 == 0 &&
+            layout_.step().sines[chain.rope->table] % 4 == 0;
+  }
+  return fours;
+}
+
+void Emitter::emit_heads_in_fours(const HeadRun& heads) {
+  const ValueType& shape = type(heads.chains.front().result);
+  Kernel kernel{.name = "heads", .extent = shape.extent};
+  kernel.bindings = {memory()};
+  kernel.bindings.front().element = kFours;
+  use_step_rows(kernel);
+  std::string calls;
+  uint32_t all_heads = 0;
+  for (uint32_t i = 0; i < heads.chains.size(); ++i) {
+    const HeadChain& chain = heads.chains[i];
+    const std::string n = cat(i);
+    declare(kernel, chain, i);
+    kernel.params.push_back({cat("out_", n), at(chain.result)});
+    kernel.body += fill(chain.rope == nullptr ? kCutFour : kTurnFour, {{"n", n}});
+    const std::string own = cat("head - ", all_heads, "u");
+    all_heads += chain.heads;
+    calls += cat(i == 0 ? "  if" : " else if", " (head < ", all_heads, "u) {\n    store4(p.out_", n, " + (row * ",
+                 chain.heads, "u + ", own, ") * WIDTH + at, chain_", n, "(row, ", own, ", at));\n  }");
+  }
+  kernel.constants.insert(kernel.constants.end(), {{"ALL_HEADS", all_heads}, {"WIDTH", shape.width}});
+  kernel.body += fill(kHeadsInFours, {{"calls", calls + "\n"}});
+  kernel.grid = {.items = uint64_t{all_heads} * (shape.width / 4), .per = kThreads};
+  add(kernel);
+}
+
 void Emitter::emit_heads(const FusedRun& run) {
   const std::optional<HeadRun>& heads = run.heads;
   CHECK(heads && heads->end_op == run.end_op);
+  if (std::ranges::all_of(heads->chains, [&](const HeadChain& chain) { return may_take_fours(chain); }))
+    return emit_heads_in_fours(*heads);
   const ValueType& shape = type(heads->chains.front().result);
   Kernel kernel{.name = "heads", .extent = shape.extent};
   kernel.bindings = {memory()};
@@ -133,8 +209,8 @@ void Emitter::use_heads(Kernel& kernel, uint32_t width) const {
   kernel.snippets.emplace_back(kLoad);
 }
 
-// Declares fn chain_N(row, head, thread) with its constants and parameters.
-std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end) {
+// Where the chain's heads lie, and how they are turned.
+void Emitter::declare(Kernel& kernel, const HeadChain& chain, uint32_t number) const {
   const std::string n = cat(number);
   const auto param = [&](const char* name, auto value) { kernel.params.push_back({cat(name, "_", n), value}); };
   const auto constant = [&](const char* name, uint32_t value) {
@@ -144,6 +220,20 @@ std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t
   param("x", at(chain.source));
   param("first", chain.first_head);
   param("stride", chain.stride);
+  if (chain.rope == nullptr) return;
+  const RopeDecl& table = program_.ropes[chain.rope->table];
+  param("cosines", layout_.step().cosines[chain.rope->table]);
+  param("sines", layout_.step().sines[chain.rope->table]);
+  constant("PAIRS", static_cast<uint32_t>(table.inverse_frequencies.size()));
+  constant("FIRST", chain.rope->first);
+  constant("PAIRING", static_cast<uint32_t>(table.pairing));
+}
+
+// Declares fn chain_N(row, head, thread) with its constants and parameters.
+std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end) {
+  const std::string n = cat(number);
+  const auto param = [&](const char* name, auto value) { kernel.params.push_back({cat(name, "_", n), value}); };
+  declare(kernel, chain, number);
   std::string text = fill(kChain, {{"n", n}});
   if (chain.norm != nullptr) {
     std::string times_weight;
@@ -157,16 +247,7 @@ std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t
     param("eps", chain.norm->eps);
     text += fill(kNorm, {{"n", n}, {"times_weight", times_weight}});
   }
-  std::string turn;
-  if (chain.rope != nullptr) {
-    const RopeDecl& table = program_.ropes[chain.rope->table];
-    param("cosines", layout_.step().cosines[chain.rope->table]);
-    param("sines", layout_.step().sines[chain.rope->table]);
-    constant("PAIRS", static_cast<uint32_t>(table.inverse_frequencies.size()));
-    constant("FIRST", chain.rope->first);
-    constant("PAIRING", static_cast<uint32_t>(table.pairing));
-    turn = fill(kTurn, {{"n", n}});
-  }
+  const std::string turn = chain.rope == nullptr ? "" : fill(kTurn, {{"n", n}});
   const auto element = [&](const char* index) {
     return chain.rope != nullptr ? cat("turned_", n, "(row, ", index, ")") : cat("head_values[", index, "]");
   };
