@@ -74,6 +74,7 @@ constexpr const char* kValues = R"(
 constexpr const char* kTile = R"(
 const LOWEST = -3.0e38;
 const LOG2_E = 1.44269504;
+const MOST_ABOVE = 14.0;
 const QUERIES = 64u;
 const SIDE = 32u;
 const HALF = KEYS / 2u;
@@ -86,14 +87,15 @@ const KEY_STRIDE = KEY_FOURS + 1u;
 const VALUE_STRIDE = HALF_VALUE_FOURS + 1u;
 const SCORE_STRIDE = 9u;
 const SHARE_STRIDE = 9u;
-const KEY_LOADS = KEYS * KEY_FOURS / THREADS;
+const KEY_LOADS = (KEYS * KEY_FOURS + THREADS - 1u) / THREADS;
 const VALUE_LOADS = KEYS * VALUE_FOURS / THREADS;
 var<workgroup> keys: array<array<vec4u, HALF * KEY_STRIDE>, 2>;
 var<workgroup> values: array<array<vec4u, KEYS * VALUE_STRIDE>, 2>;
 var<workgroup> scores: array<array<vec4u, SIDE * SCORE_STRIDE>, 4>;
 var<workgroup> shares: array<array<vec4u, SIDE * SHARE_STRIDE>, 2>;
 var<workgroup> powers: array<vec4f, KEYS / 4u>;
-var<workgroup> of_threads: array<f32, THREADS>;
+var<workgroup> of_queries: array<f32, QUERIES>;
+var<workgroup> rescaled: array<u32, THREADS / SUBGROUP>;
 var<workgroup> sequence_of: array<u32, QUERIES>;
 var<workgroup> last_of: array<u32, QUERIES>;
 alias Left = subgroup_matrix_left<f16, 16, 16>;
@@ -120,19 +122,23 @@ fn key_vector(key: u32, head: u32) -> u32 {
 fn value_vector(key: u32, head: u32) -> u32 {
   return p.values + (min(key, key_rows() - 1u) * KEY_HEADS + head) * (VALUE_PADDED / 2u);
 }
-// A thread's place, and the factor of its query's scores.
-struct Own { subgroup: u32, lane: u32, half: u32, power: f32 }
-// Four neighbouring scores of the thread's query and half.
+// The scores that a thread looks at: of one query and half of a tile's keys; and the factor of the query's scores. Two
+// threads of a subgroup share a query.
+struct Own { query: u32, half: u32, power: f32 }
+// Four neighbouring ones.
 fn scores_of(own: Own, n: u32) -> vec4f {
-  let score = bitcast<vec4f>(scores[own.subgroup][own.lane * SCORE_STRIDE + n]) * powers[own.half * (HALF / 4u) + n] *
-              own.power;
+  let score = bitcast<vec4f>(scores[own.query / SIDE + own.half * 2u][own.query % SIDE * SCORE_STRIDE + n]) *
+              powers[own.half * (HALF / 4u) + n] * own.power;
   if (SOFTCAP == 0.0) { return score; }
   let y = score / SOFTCAP;
   return SOFTCAP * LOG2_E * vec4f(exact_tanh(y.x), exact_tanh(y.y), exact_tanh(y.z), exact_tanh(y.w));
 }
-fn sees(n: u32, seen: u32) -> vec4<bool> { return vec4u(n * 4u) + vec4u(0u, 1u, 2u, 3u) < vec4u(seen); }
-fn share(own: Own, n: u32, largest: f32, seen: u32) -> vec4f {
-  return select(vec4f(), exp2(scores_of(own, n) - largest), sees(n, seen));
+fn seen_scores(own: Own, n: u32, seen: u32) -> vec4f {
+  return select(vec4f(LOWEST), scores_of(own, n), vec4u(n * 4u) + vec4u(0u, 1u, 2u, 3u) < vec4u(seen));
+}
+// 0 where a key is not seen.
+fn shares_of(scores: vec4f, reference: f32) -> vec4f {
+  return select(exp2(scores - reference), vec4f(), scores == vec4f(LOWEST));
 }
 
 @compute @workgroup_size(THREADS)
@@ -147,14 +153,15 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let lane = thread % SUBGROUP;
   let side = subgroup % 2u;
   let half = subgroup / 2u;
-  let of_tile = thread % QUERIES;
-  let query = first_query + min(of_tile, count - 1u);
   if (thread < QUERIES) {
+    let query = first_query + min(thread, count - 1u);
     sequence_of[thread] = word(p.first + query / GROUP);
     last_of[thread] = word(p.last + query / GROUP);
   }
 ${load_queries}  let scale = p.scale * select(1.0, LOG2_E, SOFTCAP == 0.0);
-  let own = Own(subgroup, lane, half, scale * load(query_vector(query, head) + KEY_VECTOR - 4u));
+  let of_tile = subgroup * (SUBGROUP / 2u) + lane % (SUBGROUP / 2u);
+  let query = query_vector(first_query + min(of_tile, count - 1u), head);
+  let own = Own(of_tile, lane / (SUBGROUP / 2u), scale * load(query + KEY_VECTOR - 4u));
   let own_end = last_of[of_tile] + 1u;
   var next_key: array<vec4u, KEY_LOADS>;
   var next_value: array<vec4u, VALUE_LOADS>;
@@ -165,24 +172,9 @@ ${sums}  var sum = 0.0;
     let range = workgroupUniformLoad(&shared_range);
     // The end of the keys that the thread's query sees, if it belongs to the range.
     let end = select(0u, own_end, of_tile >= begin && of_tile < range.end);
-    var largest = LOWEST;
+    var reference = LOWEST;
     {
 ${fetch_first}${put_keys}    }
-    for (var first = range.first; first <= range.last; first += KEYS) {
-      workgroupBarrier();
-${scores}      workgroupBarrier();
-      // The next keys; behind the last ones the first ones, for the second pass.
-      let next = select(range.first, first + KEYS, first + KEYS <= range.last);
-${fetch_next}      let seen = max(end, first + half * HALF) - (first + half * HALF);
-      for (var n = 0u; n < HALF / 4u; n++) {
-        let score = select(vec4f(LOWEST), scores_of(own, n), sees(n, seen));
-        largest = max(largest, max(max(score.x, score.y), max(score.z, score.w)));
-      }
-      workgroupBarrier();
-${put_keys}    }
-    of_threads[thread] = largest;
-    workgroupBarrier();
-    largest = max(of_threads[of_tile], of_threads[of_tile + QUERIES]);
     for (var first = range.first; first <= range.last; first += KEYS) {
       workgroupBarrier();
 ${scores}      workgroupBarrier();
@@ -191,24 +183,43 @@ ${fetch_next}      for (var l = 0u; l < VALUE_LOADS; l++) {
         let at = thread + l * THREADS;
         next_value[l] = four(value_vector(first + at / VALUE_FOURS, head) + at % VALUE_FOURS * 4u);
       }
-      let seen = max(end, first + half * HALF) - (first + half * HALF);
+      let seen = max(end, first + own.half * HALF) - (first + own.half * HALF);
+      var largest = LOWEST;
+      var kept: array<vec4f, HALF / 4u>;
+      for (var n = 0u; n < HALF / 4u; n++) {
+        let score = seen_scores(own, n, seen);
+        kept[n] = score;
+        largest = max(largest, max(max(score.x, score.y), max(score.z, score.w)));
+      }
+      largest = max(largest, subgroupShuffleXor(largest, SUBGROUP / 2u));
+      let before = reference;
+      if (largest > reference + MOST_ABOVE) { reference = ceil(largest); }
+      let is_rescaled = reference != before && before != LOWEST;
+      let factor = select(1.0, exp2(before - reference), is_rescaled);
+      if (own.half == 0u) { of_queries[of_tile] = factor; }
+      let is_any_rescaled = subgroupAny(is_rescaled);
+      if (lane == 0u) { rescaled[subgroup] = u32(is_any_rescaled); }
+      sum *= factor;
       for (var n = 0u; n < HALF / 8u; n++) {
-        let a = share(own, n * 2u, largest, seen);
-        let b = share(own, n * 2u + 1u, largest, seen);
+        let a = shares_of(kept[n * 2u], reference);
+        let b = shares_of(kept[n * 2u + 1u], reference);
         sum += ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
-        shares[side][lane * SHARE_STRIDE + half * (HALF / 8u) + n] = eight_halves(a, b);
+        shares[of_tile / SIDE][of_tile % SIDE * SHARE_STRIDE + own.half * (HALF / 8u) + n] = eight_halves(a, b);
       }
       for (var l = 0u; l < VALUE_LOADS; l++) {
         let at = thread + l * THREADS;
         values[at % VALUE_FOURS / HALF_VALUE_FOURS]
               [at / VALUE_FOURS * VALUE_STRIDE + at % HALF_VALUE_FOURS] = next_value[l];
       }
-      workgroupBarrier();
-${put_keys}${products}    }
+      let rescaled_by = workgroupUniformLoad(&rescaled);
+${put_keys}      if ((rescaled_by[0] | rescaled_by[1] | rescaled_by[2] | rescaled_by[3]) != 0u) {
+${rescale}      }
+${products}    }
     workgroupBarrier();
     begin = range.end;
   }
-  of_threads[thread] = sum;
+  sum += subgroupShuffleXor(sum, SUBGROUP / 2u);
+  if (own.half == 0u) { of_queries[of_tile] = sum; }
   workgroupBarrier();
 ${kept}}
 fn keep(query: u32, head: u32, i: u32, x: vec4f) {
@@ -229,7 +240,7 @@ ${load}  workgroupBarrier();
 constexpr const char* kFetchKeys = R"(
       for (var l = 0u; l < KEY_LOADS; l++) {
         let at = thread + l * THREADS;
-        next_key[l] = four(key_vector(${key} + at / KEY_FOURS, head) + at % KEY_FOURS * 4u);
+        if (at < KEYS * KEY_FOURS) { next_key[l] = four(key_vector(${key} + at / KEY_FOURS, head) + at % KEY_FOURS * 4u); }
       }
       next_power = load(key_vector(${key} + thread % KEYS, head) + KEY_VECTOR - 4u);
 )";
@@ -237,7 +248,7 @@ constexpr const char* kPutKeys = R"(
       for (var l = 0u; l < KEY_LOADS; l++) {
         let at = thread + l * THREADS;
         let key = at / KEY_FOURS;
-        keys[key / HALF][key % HALF * KEY_STRIDE + at % KEY_FOURS] = next_key[l];
+        if (at < KEYS * KEY_FOURS) { keys[key / HALF][key % HALF * KEY_STRIDE + at % KEY_FOURS] = next_key[l]; }
       }
       if (thread < KEYS) { powers[thread / 4u][thread % 4u] = next_power; }
 )";
@@ -248,11 +259,20 @@ ${store}  workgroupBarrier();
     let other = side * SIDE + n / ${fours}u;
     if (other < count) {
       keep(first_query + other, head, half * (VALUE_PADDED / 2u) + ${first}u + n % ${fours}u * 4u,
-           bitcast<vec4f>(scores[subgroup][n / ${fours}u * SCORE_STRIDE + n % ${fours}u]) /
-               (of_threads[other] + of_threads[other + QUERIES]));
+           bitcast<vec4f>(scores[subgroup][n / ${fours}u * SCORE_STRIDE + n % ${fours}u]) / of_queries[other]);
     }
   }
   workgroupBarrier();
+)";
+// As many at once. Only memory can be multiplied by a factor for each row.
+constexpr const char* kRescale = R"(
+${store}        workgroupBarrier();
+        for (var n = 0u; n < ${fours}u; n++) {
+          let at = lane * SCORE_STRIDE + n;
+          scores[subgroup][at] = bitcast<vec4u>(bitcast<vec4f>(scores[subgroup][at]) * of_queries[side * SIDE + lane]);
+        }
+        workgroupBarrier();
+${load}        workgroupBarrier();
 )";
 constexpr const char* kKeepValues = "  store4(at, x);\n";
 constexpr const char* kKeepEachValue = R"(
@@ -270,7 +290,7 @@ void Emitter::emit_head_halves(const HeadHalves& of) {
   Kernel kernel{.name = "heads_as_halves", .extent = type(of.x).extent, .threads = 128};
   const bool has_values = of.v != kNone;
   kernel.constants = {
-      {"HEADS", of.heads}, {"ALL_WIDTH", type(of.x).width}, {"WIDTH", of.width}, {"PADDED", padded(of.width)}};
+      {"HEADS", of.heads}, {"ALL_WIDTH", type(of.x).width}, {"WIDTH", of.width}, {"PADDED", (of.width + 15) / 16 * 16}};
   kernel.params = {{"x", at(of.x)}, {"to", of.to}};
   if (has_values) {
     kernel.constants.insert(kernel.constants.end(),
@@ -288,11 +308,11 @@ void Emitter::emit_head_halves(const HeadHalves& of) {
 bool Emitter::emit_own_attention_matrices(const Attention& op) {
   const KeyShape keys = op.keys(program_);
   if (request_.arithmetic != Arithmetic::fast || !adapter_.matrices || has_positions(type(op.q).extent)) return false;
-  const uint32_t key_padded = padded(keys.key_width), value_padded = padded(keys.value_width);
+  const uint32_t key_padded = (keys.key_width + 15) / 16 * 16, value_padded = padded(keys.value_width);
   const uint32_t widest = std::max(key_padded, value_padded), keys_of_tile = widest <= 64 ? 64 : 32;
   const uint32_t vectors =
       keys_of_tile * (key_padded / 8 + 1) + 2 * keys_of_tile * (value_padded / 16 + 1) + 6 * 32 * 9 + keys_of_tile / 4;
-  if (widest > kMostWidth || vectors * 16 + kThreadsOfTile * 8 + 16 > adapter_.workgroup_bytes) return false;
+  if (widest > kMostWidth || vectors * 16 + 3 * kQueries * 4 + 32 > adapter_.workgroup_bytes) return false;
   const uint32_t heads = type(op.q).heads;
   const uint64_t query_rows = most_rows(type(op.q).extent), key_rows = most_rows(type(op.k).extent);
   const uint32_t queries = scratch(query_rows * heads * (key_padded / 2 + 4));
@@ -318,7 +338,7 @@ bool Emitter::emit_own_attention_matrices(const Attention& op) {
   use_matrices(kernel, adapter_);
   kernel.snippets = {kMath, kAsHalves, rows_function("key_rows", type(op.k).extent)};
   // A subgroup has two matrices of 16 queries, so that each matrix of keys and values is loaded once for both.
-  std::string load_queries, scores, sums, products, kept;
+  std::string load_queries, scores, sums, rescale, products, kept;
   const uint32_t key_parts = key_padded / 16, value_parts = value_padded / 32, score_parts = keys_of_tile / 32;
   for (uint32_t first = 0; first < key_parts; first += 4) {
     const uint32_t parts = std::min(key_parts - first, 4u);
@@ -360,12 +380,16 @@ bool Emitter::emit_own_attention_matrices(const Attention& op) {
     for (const uint32_t q : {0, 1}) sums += cat("  var out_", q, "_", n, " = Sums();\n");
   for (uint32_t first = 0; first < value_parts; first += 2) {
     const uint32_t parts = std::min(value_parts - first, 2u);
-    std::string store;
+    std::string store, load;
     for (uint32_t n = 0; n < parts; ++n)
-      for (const uint32_t q : {0, 1})
-        store += cat("  subgroupMatrixStore<row_major>(&scores[subgroup], ", q * 16, "u * SCORE_STRIDE + ", n * 4,
-                     "u, out_", q, "_", first + n, ", SCORE_STRIDE);\n");
-    kept += fill(kKeep, {{"store", store}, {"fours", cat(parts * 4)}, {"first", cat(first * 16)}});
+      for (const uint32_t q : {0, 1}) {
+        const std::string at = cat(q * 16, "u * SCORE_STRIDE + ", n * 4, "u"), out = cat("out_", q, "_", first + n);
+        store += cat("  subgroupMatrixStore<row_major>(&scores[subgroup], ", at, ", ", out, ", SCORE_STRIDE);\n");
+        load += cat("  ", out, " = subgroupMatrixLoad<Sums, row_major>(&scores[subgroup], ", at, ", SCORE_STRIDE);\n");
+      }
+    const std::string count = cat(parts * 4);
+    rescale += fill(kRescale, {{"store", store}, {"fours", count}, {"load", load}});
+    kept += fill(kKeep, {{"store", store}, {"fours", count}, {"first", cat(first * 16)}});
   }
   kernel.body = fill(kTile, {{"load_queries", load_queries},
                              {"fetch_first", fill(kFetchKeys, {{"key", "range.first"}})},
@@ -373,6 +397,7 @@ bool Emitter::emit_own_attention_matrices(const Attention& op) {
                              {"put_keys", kPutKeys},
                              {"scores", scores},
                              {"sums", sums},
+                             {"rescale", rescale},
                              {"products", products},
                              {"kept", kept},
                              {"store", fours ? kKeepValues : kKeepEachValue}});

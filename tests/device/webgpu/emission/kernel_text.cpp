@@ -64,8 +64,8 @@ const std::set<std::string_view>& language() {
       "clamp", "cos", "countOneBits", "countTrailingZeros", "dot", "dot4I8Packed", "dot4U8Packed", "exp", "exp2",
       "extractBits", "firstLeadingBit", "firstTrailingBit", "floor", "fma", "insertBits", "inverseSqrt", "log", "max",
       "min", "pack2x16float", "pack4xI8", "pow", "round", "select", "sign", "sin", "sqrt", "storageBarrier",
-      "subgroupAdd", "subgroupMax", "subgroupShuffle", "subgroupShuffleXor", "tanh", "transpose", "trunc",
-      "unpack2x16float", "unpack4xI8", "unpack4xU8", "workgroupBarrier", "workgroupUniformLoad",
+      "subgroupAdd", "subgroupAny", "subgroupMax", "subgroupShuffle", "subgroupShuffleXor", "tanh", "transpose",
+      "trunc", "unpack2x16float", "unpack4xI8", "unpack4xU8", "workgroupBarrier", "workgroupUniformLoad",
       // after enable
       "subgroups", "chromium_experimental_subgroup_matrix",
       // with that extension
