@@ -155,6 +155,35 @@ std::span<const int32_t> StepBuffer::coordinates(const RopeDecl& rope) const {
   return input_i32(static_cast<uint32_t>(input_of(*program_, rope.coordinates)));
 }
 
+namespace {
+
+// Rows with the same coordinate, as most patches of a picture have them: sines and cosines take milliseconds there.
+class RowsOfCoordinates {
+ public:
+  // `at`: rows of so many coordinates.
+  RowsOfCoordinates(std::span<const int32_t> at, size_t axes) : axes_(axes) {
+    int32_t most = 0;
+    for (const int32_t one : at) {
+      if (one < 0) return;
+      most = std::max(most, one);
+    }
+    if (static_cast<size_t>(most) >= at.size()) return;  // so few rows may well have different ones
+    first_.assign((static_cast<size_t>(most) + 1) * axes, at.size());
+  }
+  // The first row that was asked for with that coordinate.
+  size_t first(size_t row, size_t axis, int32_t coordinate) {
+    if (first_.empty()) return row;
+    size_t& known = first_[static_cast<size_t>(coordinate) * axes_ + axis];
+    return known = std::min(known, row);
+  }
+
+ private:
+  size_t axes_;
+  std::vector<size_t> first_;  // by coordinate and axis; empty: they are not looked for
+};
+
+}  // namespace
+
 void StepBuffer::fill_ropes() {
   for (RopeId id = 0; id < program_->ropes.size(); ++id) {
     const RopeDecl& rope = program_->ropes[id];
@@ -162,10 +191,17 @@ void StepBuffer::fill_ropes() {
     const size_t axes = rope.coordinates == kNone ? 1 : program_->values[rope.coordinates].type.width;
     const std::span<const int32_t> at = coordinates(rope);
     const std::span<float> cosine = cosines(id), sine = sines(id);
+    RowsOfCoordinates rows(at, axes);
     for (size_t row = 0; row * axes < at.size(); ++row)
       for (size_t i = 0; i < pairs; ++i) {
-        const auto position = static_cast<float>(at[row * axes + (rope.axes.empty() ? 0 : rope.axes[i])]);
-        const float angle = position * rope.inverse_frequencies[i];
+        const size_t axis = rope.axes.empty() ? 0 : rope.axes[i];
+        const int32_t position = at[row * axes + axis];
+        if (const size_t known = rows.first(row, axis, position); known < row) {
+          cosine[row * pairs + i] = cosine[known * pairs + i];
+          sine[row * pairs + i] = sine[known * pairs + i];
+          continue;
+        }
+        const float angle = static_cast<float>(position) * rope.inverse_frequencies[i];
         cosine[row * pairs + i] = std::cos(angle) * rope.magnitude;
         sine[row * pairs + i] = std::sin(angle) * rope.magnitude;
       }

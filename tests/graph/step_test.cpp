@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "graph/recorder.h"
@@ -214,6 +215,18 @@ TEST(StepBuffer, RopeTablesTurnByCoordinates) {
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_FLOAT_EQ(step.cosines(0)[i], cosines[i]) << i;
     EXPECT_FLOAT_EQ(step.sines(0)[i], sines[i]) << i;
+  }
+  // The same coordinates again and again, in one row or the other.
+  step.reset(TokenClass::prompt, {{Symbol::media_rows, 2}}, 0, 0);
+  const int32_t again[] = {0, 1, 1, 1, 1, 0, 0, 1};
+  std::copy(std::begin(again), std::end(again), step.input_i32(0).begin());
+  step.fill_ropes();
+  const float half = 0.877582562f, small = 0.999950000f;
+  const float cosines_again[] = {half, 1, half, small, 1, small, half, 1};
+  ASSERT_EQ(step.cosines(0).size(), 8u);
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_FLOAT_EQ(step.cosines(0)[i], cosines_again[i]) << i;
+    EXPECT_NEAR(step.sines(0)[i], std::sqrt(1 - cosines_again[i] * cosines_again[i]), 1e-5f) << i;
   }
 }
 
