@@ -13,6 +13,7 @@
 namespace sluice::webgpu {
 namespace {
 
+constexpr size_t kMostCompared = size_t{1} << 20;    // of an input: a picture's patches are soon uploaded
 constexpr uint64_t kStepBytes = uint64_t{32} << 20;  // of weights, between two looks at the GPU
 
 }  // namespace
@@ -228,16 +229,24 @@ Ticket WebGpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::b
 
 void WebGpuRunner::release(uint32_t slot) { stretches_.slots().release(slot); }
 
-// Uploads the filled part of each section of the step, if it changed.
+// Uploads the filled part of each section of the step, if it changed or is long.
 void WebGpuRunner::upload_step(const StepBuffer& step) {
   Host& host = placed_->host();
   const StepLayout& at = plan_->layout().step();
   uploaded_.resize(step.words().size_bytes(), std::byte{0});
   const auto upload = [&](uint32_t word, auto span) {
     const auto bytes = std::as_bytes(span);
-    const auto held = std::span(uploaded_).subspan(uint64_t{word} * 4, bytes.size());
-    if (bytes.empty() || std::memcmp(bytes.data(), held.data(), bytes.size()) == 0) return;
-    std::ranges::copy(bytes, held.begin());
+    if (bytes.empty()) return;
+    const bool is_long = bytes.size() > kMostCompared;
+    const bool is_known = !not_in_uploaded_.contains(word);
+    if (is_long) {
+      not_in_uploaded_.insert(word);
+    } else {
+      const auto held = std::span(uploaded_).subspan(uint64_t{word} * 4, bytes.size());
+      if (is_known && std::memcmp(bytes.data(), held.data(), bytes.size()) == 0) return;
+      std::ranges::copy(bytes, held.begin());
+      not_in_uploaded_.erase(word);
+    }
     host.upload(placed_->memory(), uint64_t{word} * 4, bytes);
   };
   StepCounts counts{.rows = step.counts().all(), .sequences = step.sequences()};

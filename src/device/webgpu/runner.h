@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "device/expert_stretches.h"
@@ -115,7 +116,8 @@ class WebGpuRunner final : public Runner,
   std::vector<TensorSource> weights_;
   std::shared_ptr<PlanObjects> placed_;
   CommandStream commands_;
-  std::vector<std::byte> uploaded_;  // the step's bytes on the GPU
+  std::vector<std::byte> uploaded_;       // the step's bytes on the GPU
+  std::set<uint32_t> not_in_uploaded_{};  // sections of which it has other bytes, by their first words
   std::vector<float> embedded_;
   ExpertStretches stretches_;
   std::optional<Waiting> waiting_;
