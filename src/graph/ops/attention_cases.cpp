@@ -286,12 +286,13 @@ OpCase own_rows_case(const Shape& shape, AttentionOptions options, bool has_span
   return c.done();
 }
 
-// Rows of pictures, as a tower has them: no positions, no cache.
-OpCase tower_case(const Shape& shape, uint32_t block, const AttentionOptions& given, uint32_t distances = 0) {
+// Rows of pictures, as a tower has them: no positions, no cache. `levels`: of queries and keys (Fill).
+OpCase tower_case(const Shape& shape, uint32_t block, const AttentionOptions& given, uint32_t distances = 0,
+                  uint32_t levels = 0) {
   CaseBuilder c(cat("pictures, ", shape.heads, " heads on ", shape.kv_heads, " of ", shape.key_width, " and ",
                     shape.value_width, ", block ", block, distances == 0 ? "" : cat(", ", distances, " distances")));
-  const Value q = c.input(shape.key_width, shape.heads, {}, {Symbol::patches});
-  const KeyValue own{.key = c.input(shape.key_width, shape.kv_heads, {}, {Symbol::patches}),
+  const Value q = c.input(shape.key_width, shape.heads, {.levels = levels}, {Symbol::patches});
+  const KeyValue own{.key = c.input(shape.key_width, shape.kv_heads, {.levels = levels}, {Symbol::patches}),
                      .value = c.input(shape.value_width, shape.kv_heads, {}, {Symbol::patches})};
   AttentionOptions options = given;
   options.first = c.integers(1, kFirstSeen, {Symbol::patches});
@@ -316,6 +317,9 @@ void add_ranged_cases(std::vector<OpCase>& cases) {
   cases.push_back(own_rows_case(odd, {.scale = 0.5f, .window = 40, .softcap = 5.0f}, true));
   cases.push_back(tower_case({.heads = 2, .kv_heads = 2, .key_width = 64, .value_width = 64}, 0, {.scale = 0.125f}));
   cases.push_back(tower_case({.heads = 3, .kv_heads = 3, .key_width = 72, .value_width = 72}, 0, {.scale = 0.118f}));
+  // Scores that grow far beyond the largest of the first keys. Five levels are whole in 16 bits.
+  cases.push_back(
+      tower_case({.heads = 2, .kv_heads = 1, .key_width = 72, .value_width = 40}, 0, {.scale = 2.0f}, 0, 5));
   cases.push_back(tower_case({.heads = 4, .kv_heads = 2, .key_width = 80, .value_width = 33}, 49, {.softcap = 5.0f}));
   cases.push_back(tower_case({.heads = 4, .kv_heads = 2, .key_width = 33, .value_width = 7}, 12, {.softcap = 5.0f}, 5));
   cases.push_back(tower_case({.heads = 2, .kv_heads = 2, .key_width = 16, .value_width = 16}, 0, {.scale = 0.25f}, 90));

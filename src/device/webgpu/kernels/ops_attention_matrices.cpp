@@ -1,11 +1,13 @@
 // attention of a tower's rows to each other on GPUs with matrix units, in fast arithmetic. A first kernel rounds
 // queries, keys and values to f16 (matrix_tiles.h). Then a workgroup takes a tile of 64 queries, each row with all
-// query heads that share one head of keys and values. It passes through the keys twice, a tile at a time in ascending
-// order: for the largest score of each query, and for the sum of the values' shares. So a sum need never be scaled
-// again, for which matrix units have no operation.
+// query heads that share one head of keys and values, and passes through the keys in ascending order, a tile at a time.
 //
 // Four subgroups share a tile: two sides of 32 queries by two halves, of the keys for scores and of the values' columns
-// for results. A thread has a query's scores of one half.
+// for results. Two threads of a subgroup have a query's scores, one those of each half.
+//
+// Shares are powers of two: exp2(score - reference). A query's reference is a whole number. It is raised when a score
+// is above it by more than MOST_ABOVE, so that a share fits f16, and results so far are scaled by a power of two then,
+// which changes no digit. Matrix units have no operation for that; results go through workgroup memory. It is rare.
 //
 // Tiles of keys begin at the first row that a query sees. Queries with the same first row form a range. Values that a
 // query does not see are multiplied by 0, so infinite and NaN values become 0, and the power of their key NaN: queries
@@ -281,8 +283,9 @@ constexpr const char* kKeepEachValue = R"(
   }
 )";
 
-// Of a head, so that both halves of the values have whole matrices, and all threads as many vectors to fetch.
-uint32_t padded(uint32_t width) { return (width + 31) / 32 * 32; }
+// Of a head: whole matrices of keys, and of each half of the values.
+uint32_t padded_keys(uint32_t width) { return (width + 15) / 16 * 16; }
+uint32_t padded_values(uint32_t width) { return (width + 31) / 32 * 32; }
 
 }  // namespace
 
@@ -290,11 +293,11 @@ void Emitter::emit_head_halves(const HeadHalves& of) {
   Kernel kernel{.name = "heads_as_halves", .extent = type(of.x).extent, .threads = 128};
   const bool has_values = of.v != kNone;
   kernel.constants = {
-      {"HEADS", of.heads}, {"ALL_WIDTH", type(of.x).width}, {"WIDTH", of.width}, {"PADDED", (of.width + 15) / 16 * 16}};
+      {"HEADS", of.heads}, {"ALL_WIDTH", type(of.x).width}, {"WIDTH", of.width}, {"PADDED", padded_keys(of.width)}};
   kernel.params = {{"x", at(of.x)}, {"to", of.to}};
   if (has_values) {
     kernel.constants.insert(kernel.constants.end(),
-                            {{"VALUE_WIDTH", of.value_width}, {"VALUE_PADDED", padded(of.value_width)}});
+                            {{"VALUE_WIDTH", of.value_width}, {"VALUE_PADDED", padded_values(of.value_width)}});
     kernel.params.insert(kernel.params.end(), {{"v", at(of.v)}, {"values", of.values}});
   }
   kernel.bindings = {memory()};
@@ -308,7 +311,7 @@ void Emitter::emit_head_halves(const HeadHalves& of) {
 bool Emitter::emit_own_attention_matrices(const Attention& op) {
   const KeyShape keys = op.keys(program_);
   if (request_.arithmetic != Arithmetic::fast || !adapter_.matrices || has_positions(type(op.q).extent)) return false;
-  const uint32_t key_padded = (keys.key_width + 15) / 16 * 16, value_padded = padded(keys.value_width);
+  const uint32_t key_padded = padded_keys(keys.key_width), value_padded = padded_values(keys.value_width);
   const uint32_t widest = std::max(key_padded, value_padded), keys_of_tile = widest <= 64 ? 64 : 32;
   const uint32_t vectors =
       keys_of_tile * (key_padded / 8 + 1) + 2 * keys_of_tile * (value_padded / 16 + 1) + 6 * 32 * 9 + keys_of_tile / 4;
