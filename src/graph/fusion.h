@@ -24,9 +24,11 @@ namespace sluice {
 //   gated       one or two products and their gated activation
 //   short_conv  a convolution, the slices that cut its channels into heads, their norms, and the gates of the delta
 //   rule
+//   finished    one product, transposed or not, and behind it the sum of its results and another value, or their
+//   scaling
 //
 // linears and gated may begin with the ops [first_op, rows_end) that make the rows they multiply.
-enum class RunKind : uint8_t { rows, heads, linears, gated, short_conv };
+enum class RunKind : uint8_t { rows, heads, linears, gated, short_conv, finished };
 
 // The most that a device's kernels fuse; 0 or false: they do not fuse this kind.
 struct FusionLimits {
@@ -37,6 +39,7 @@ struct FusionLimits {
   bool gated = false;            // gated
   uint64_t outputs_of_rows = 0;  // linears, gated: outputs in all, if they begin with the ops that make their rows
   size_t conv_parts = 0;         // short_conv: slices of its channels
+  bool finished = false;         // finished
 };
 
 // Which ops read a value.
@@ -92,6 +95,13 @@ struct ConvRun {
   uint32_t end_op = 0;
 };
 
+// The operands of `finished`: `plus`, if the results are added to it, or a factor.
+struct FinishedRun {
+  ValueId result = kNone;
+  ValueId plus = kNone;
+  float factor = 1.0f;
+};
+
 // A run; points into its program. `rows` and `linears` have no operands beside their ops.
 struct FusedRun {
   RunKind kind{};
@@ -100,6 +110,7 @@ struct FusedRun {
   std::optional<HeadRun> heads{};  // of RunKind::heads, without the attention
   std::optional<GatedRun> gated{};
   std::optional<ConvRun> conv{};
+  std::optional<FinishedRun> finished{};
 };
 
 // The runs, ascending and disjoint, each of at least two ops. Ops of guesses are in no run.

@@ -63,6 +63,24 @@ TEST(Fusion, BiasResidualAndLayerNormAreOneRun) {
   expect_run(runs[0], RunKind::linears, 1, 4, 5);
 }
 
+TEST(Fusion, AProductTakesTheSumOrTheScalingOfItsResults) {
+  const auto record = [](bool read_elsewhere) {
+    return [=](Recorder& r) {
+      const Value x = rows(r, "x");
+      const Value inner = scale(linear(x, matrix(r, "a", 4)), 2.0f);
+      const Value product = linear(inner, matrix(r, "b", kWidth, 4));
+      r.output(softcap(add(rows(r, "y"), product), 1.0f), "out");
+      if (read_elsewhere) r.output(product, "product");
+    };
+  };
+  const FusionLimits limits{.row_columns = 8192, .finished = true};
+  const auto runs = runs_of(record(false), limits);
+  ASSERT_EQ(runs.size(), 2u);
+  expect_run(runs[0], RunKind::finished, 0, 0, 2);
+  expect_run(runs[1], RunKind::finished, 2, 2, 4);
+  EXPECT_EQ(runs_of(record(true), limits).size(), 1u);
+}
+
 TEST(Fusion, AdaptersChangeNoRun) {
   for (const uint32_t slots : {0u, 4u}) {
     const auto runs = runs_of([&](Recorder& r) {

@@ -85,6 +85,8 @@ uint32_t Emitter::emit_run(const FusedRun& run) {
     emit_rows(run.first_op, run.end_op);
   } else if (run.kind == RunKind::short_conv) {
     emit_conv(*run.conv);
+  } else if (run.kind == RunKind::finished) {
+    return emit_finished(run) ? run.end_op : run.first_op;
   } else if (run.kind == RunKind::heads && !has_rows) {
     emit_heads(run);
   } else if (run.kind == RunKind::heads && class_ == TokenClass::decode) {

@@ -87,6 +87,9 @@ inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
                                             .gated = true,
                                             .outputs_of_rows = 32768,
                                             .conv_parts = 4};
+// Of programs that are learnt with, which multiply many rows at once.
+inline constexpr FusionLimits kTrainingLimits{
+    .row_columns = kFusionLimits.row_columns, .head_chains = 4, .conv_parts = 4, .finished = true};
 
 class Emitter {
  public:
@@ -115,6 +118,7 @@ class Emitter {
   uint32_t emit_run(const FusedRun& run);
   bool emit_products_of(const FusedRun& run);  // false: they cannot be one dispatch
   bool emit_linears(const FusedRun& run);
+  bool emit_finished(const FusedRun& run);
   bool emit_gated(const FusedRun& run);
   void emit_rows(uint32_t first_op, uint32_t end_op);
   void use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, ValueId kept, uint32_t read_to);
@@ -179,8 +183,18 @@ class Emitter {
   void use_step_row(Kernel& kernel, uint32_t choices = 1) const;           // declares step_row(row)
   bool is_narrow(WeightId weight) const;
   bool is_narrowest(WeightId weight) const;
-  void emit_narrow(const Linear& op);  // backward_products.cpp
-  void emit_sum_of_parts(const char* name, ValueId out, uint32_t parts, uint32_t sums);
+  // The value that keeps a product's results, and what becomes of them before.
+  struct Finish {
+    ValueId out = kNone;
+    ValueId plus = kNone;
+    float factor = 1.0f;
+  };
+  // Declares finished(x, i) of element i of all results, or of as many as `x` has from i on: f32 or vec4f.
+  void use_finish(Kernel& kernel, const Finish& finish, const char* type) const;
+  void emit_narrow(const Linear& op, const Finish& finish);  // backward_products.cpp
+  void emit_transposed_tiles(const LinearTransposed& op, const Finish& finish);
+  uint32_t part_words(ValueId out) const;
+  void emit_sum_of_parts(const char* name, const Finish& finish, uint32_t parts, uint32_t sums);
   // Declares up_value(row, i), the other factor of a gated run that has only one product; needs OUTPUTS.
   void use_up_value(Kernel& kernel, const GatedRun& run) const;
   // ops_adapters.cpp: emits the adapters' products behind those of these linears, which all have the same x. `gated`:
@@ -207,7 +221,7 @@ class Emitter {
   Dispatch& emit_adapter_inner(std::span<const AdaptedProduct> products, const AdaptedRows& rows);
   void emit_adapter_outer(std::span<const Linear* const> linears, std::span<const AdaptedProduct> products,
                           const AdaptedRows& rows, const GatedRun* gated);
-  void emit_tiles(const Linear& op, uint32_t tile);
+  void emit_tiles(const Linear& op, uint32_t tile, const Finish& finish);
   // ops_matrix_tiles.cpp. Whether fast arithmetic multiplies the weight by matrix units.
   bool has_matrix_tiles(WeightId weight) const;
   // Rows as halves (kernels/matrix_tiles.h).
@@ -222,9 +236,9 @@ class Emitter {
   // Rows of a weight's tile as halves; so many of them at most at once.
   void emit_weight_halves(WeightId id, uint32_t tile, uint64_t first, uint64_t count, uint32_t to);
   uint64_t most_weight_rows(WeightId weight) const;
-  void emit_matrix_tiles(const Linear& op);
+  void emit_matrix_tiles(const Linear& op, const Finish& finish);
   bool has_transposed_matrix_tiles(WeightId weight) const;
-  void emit_matrix_transposed(const LinearTransposed& op);
+  void emit_matrix_transposed(const LinearTransposed& op, const Finish& finish);
   // The products of rows, which are halves, with rows of a weight or `across` with its columns, which are halves, too.
   struct MatrixProduct {
     const char* name = "matrix_tiles";
@@ -237,10 +251,16 @@ class Emitter {
     uint32_t part = 0, part_words = 0;       // sums of so many of them each, a multiple as well, so many words apart
     uint32_t out = 0, out_columns = 0;       // the word of row 0
     uint32_t first_output = 0, outputs = 0;
-    std::string finished{};        // fn finished(x: vec4f) -> vec4f; none: results are kept as they are
+    std::string finished{};        // fn finished(x: vec4f, i: u32) -> vec4f; none: results are finished so:
     std::vector<Number> params{};  // for it
+    Finish finish{};               // `out` is unused
   };
   void emit_matrix_product(const MatrixProduct& of);
+  // Of a sum over `depth` numbers, where its tiles are too few for a GPU: how many a part of it has. 0: it has no
+  // parts.
+  uint32_t part_of_sum(const Extent& extent, uint64_t outputs, uint32_t depth) const;
+  // A product whose sums may have parts; `out` and what belongs to it and to parts are those of `finish`.
+  void emit_summed_product(MatrixProduct of, const Finish& finish);
   // Whether fast arithmetic multiplies the weight's integers.
   bool has_integers(WeightId weight) const;
   uint32_t scratch_for_integers(ValueId x);  // for emit_integers()

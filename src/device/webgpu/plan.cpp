@@ -70,7 +70,8 @@ Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const DeviceInfo& info, con
 WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
     : request_(request),
       adapter_(adapter),
-      runs_(request.traced ? std::vector<FusedRun>() : find_runs(*request.program, kFusionLimits)),
+      runs_(request.traced ? std::vector<FusedRun>()
+                           : find_runs(*request.program, request.whole_sequences ? kTrainingLimits : kFusionLimits)),
       layout_(request_, adapter_, op_ranges(runs_)),
       trained_(lay_out_trained(request_, layout_, adapter_)) {
   uint64_t scratch = 0;

@@ -177,7 +177,7 @@ struct Emitter::LossBlock {
 };
 
 constexpr const char* kCappedFour = R"(
-fn finished(z: vec4f) -> vec4f { return vec4f(capped(z.x), capped(z.y), capped(z.z), capped(z.w)); }
+fn finished(z: vec4f, i: u32) -> vec4f { return vec4f(capped(z.x), capped(z.y), capped(z.z), capped(z.w)); }
 )";
 
 struct Emitter::LogitProduct {

@@ -152,8 +152,13 @@ fn job_of(group: u32) -> Job {
 }  // namespace
 
 void Emitter::emit(const LinearTransposed& op) {
-  if (has_transposed_matrix_tiles(op.weight)) return emit_matrix_transposed(op);
+  if (has_transposed_matrix_tiles(op.weight)) return emit_matrix_transposed(op, {.out = op.out});
   if (has_integer_columns(op.weight)) return emit_integer_transposed(op);
+  emit_transposed_tiles(op, {.out = op.out});
+}
+
+// Several tiles of a weight add up, and then nothing else may become of their results.
+void Emitter::emit_transposed_tiles(const LinearTransposed& op, const Finish& finish) {
   const MatrixLayout& matrix = layout_.matrix(op.weight);
   const uint32_t inputs = program_.weights[op.weight].shape.columns;
   const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = inputs, .right = RightTable::across};
@@ -161,7 +166,7 @@ void Emitter::emit(const LinearTransposed& op) {
   // Few columns have few tiles, so their sums are made in parts, which more workgroups compute.
   const bool is_narrow = side.columns_each == 1 && matrix.tiles.size() == 1;
   const auto parts = is_narrow ? static_cast<uint32_t>(divide_up(matrix.tiles.front().rows, kPart)) : 1;
-  const uint32_t sums = parts == 1 ? at(op.out) : scratch(parts * most_rows(type(op.x).extent) * inputs);
+  const uint32_t sums = parts == 1 ? at(finish.out) : scratch(uint64_t{parts} * part_words(op.out));
   for (uint32_t tile = 0; tile < matrix.tiles.size(); ++tile) {
     Kernel kernel{.name = "linear_transposed", .extent = type(op.x).extent};
     kernel.constants = {{"COLUMNS", inputs},
@@ -171,63 +176,77 @@ void Emitter::emit(const LinearTransposed& op) {
                         {"PARTS", parts}};
     kernel.params = {{"x", at(op.x)},
                      {"out", sums},
+                     {"part_words", part_words(op.out)},
                      {"first", static_cast<uint32_t>(matrix.tiles[tile].first_row)},
                      {"depth", static_cast<uint32_t>(matrix.tiles[tile].rows)}};
     kernel.bindings = {memory(), weight("w", op.weight, tile)};
     kernel.snippets = {decoder(op.weight, "w")};
     use_tiled_product(kernel, adapter_, product);
     kernel.snippets.emplace_back(kJobOfParts);
+    use_finish(kernel, parts == 1 ? finish : Finish{}, "f32");
     kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + p.first + k); }
 fn weight_row(job: Job, k: u32) -> u32 { return k; }
 fn finish(job: Job, m: u32, n: u32, sum: f32) {
-  let to = p.out + (job.place * rows() + m) * COLUMNS + n;
-  if (IS_FIRST == 1u) { store(to, sum); } else { store(to, load(to) + sum); }
+  let at = m * COLUMNS + n;
+  let to = p.out + job.place * p.part_words + at;
+  if (IS_FIRST == 1u) { store(to, finished(sum, at)); } else { store(to, load(to) + sum); }
 }
 )");
     kernel.grid = {.per = side.rows(), .times = parts * divide_up(inputs, side.columns())};
     add(kernel);
   }
-  if (parts > 1) emit_sum_of_parts("linear_transposed_parts", op.out, parts, sums);
+  if (parts > 1) emit_sum_of_parts("linear_transposed_parts", finish, parts, sums);
 }
 
-void Emitter::emit_sum_of_parts(const char* name, ValueId out, uint32_t parts, uint32_t sums) {
-  Kernel kernel = elementwise(name, R"(
-fn element(i: u32) -> f32 {
-  var sum = 0.0;
-  for (var part = 0u; part < PARTS; part++) { sum += load(p.parts + part * rows() * COLUMNS + i); }
-  return sum;
+// Of a part of all sums of a value.
+uint32_t Emitter::part_words(ValueId out) const {
+  return static_cast<uint32_t>(most_rows(type(out).extent) * columns(out));
 }
-)",
-                              out);
+
+void Emitter::emit_sum_of_parts(const char* name, const Finish& finish, uint32_t parts, uint32_t sums) {
+  const bool adds = finish.plus != kNone, scales = finish.factor != 1.0f;
+  const std::string text = cat(R"(
+fn part(i: u32) -> Part {
+  var sum = Part();
+  for (var k = 0u; k < PARTS; k++) { sum += load_part(p.parts + k * p.part_words + i); }
+  return sum)",
+                               scales ? " * p.factor" : "", adds ? " + load_part(p.plus + i)" : "", ";\n}\n");
+  Kernel kernel = adds ? elementwise_by_parts(name, text.c_str(), finish.out, {{"plus", finish.plus}})
+                       : elementwise_by_parts(name, text.c_str(), finish.out, {});
   kernel.constants.push_back({"PARTS", parts});
-  kernel.params.push_back({"parts", sums});
+  kernel.params.insert(kernel.params.end(), {{"parts", sums}, {"part_words", part_words(finish.out)}});
+  if (scales) kernel.params.push_back({"factor", finish.factor});
   add(kernel);
 }
 
 // Few outputs have few tiles, so their sums are made in parts, which more workgroups compute.
-void Emitter::emit_narrow(const Linear& op) {
+void Emitter::emit_narrow(const Linear& op, const Finish& finish) {
   const uint32_t outputs = columns(op.out), inputs = columns(op.x);
   const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = outputs, .right = RightTable::along};
   const ProductTile side = product_tile(adapter_, product);
   const auto part = static_cast<uint32_t>(std::max<uint64_t>(kLeastColumns, divide_up(inputs, kMostSums * 16) * 16));
   const auto parts = static_cast<uint32_t>(divide_up(inputs, part));
-  const uint32_t sums = parts == 1 ? at(op.out) : scratch(parts * most_rows(type(op.x).extent) * outputs);
+  const uint32_t sums = parts == 1 ? at(finish.out) : scratch(uint64_t{parts} * part_words(op.out));
   Kernel kernel{.name = "linear_narrow", .extent = type(op.x).extent};
   kernel.constants = {{"COLUMNS", outputs}, {"X_COLUMNS", inputs}, {"PART", part}, {"PARTS", parts}};
-  kernel.params = {{"x", at(op.x)}, {"out", sums}, {"depth", inputs}};
+  kernel.params = {{"x", at(op.x)}, {"out", sums}, {"part_words", part_words(op.out)}, {"depth", inputs}};
   kernel.bindings = {memory(), weight("w", op.weight, 0)};
   kernel.snippets = {decoder(op.weight, "w")};
   use_tiled_product(kernel, adapter_, product);
   kernel.snippets.emplace_back(kJobOfParts);
+  use_finish(kernel, parts == 1 ? finish : Finish{}, "f32");
   kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + k); }
 fn weight_row(job: Job, n: u32) -> u32 { return n; }
-fn finish(job: Job, m: u32, n: u32, sum: f32) { store(p.out + (job.place * rows() + m) * COLUMNS + n, sum); }
+fn finish(job: Job, m: u32, n: u32, sum: f32) {
+  let at = m * COLUMNS + n;
+  store(p.out + job.place * p.part_words + at, finished(sum, at));
+}
 )");
   kernel.grid = {.per = side.rows(), .times = parts * divide_up(outputs, side.columns())};
   add(kernel);
-  if (parts > 1) emit_sum_of_parts("linear_parts", op.out, parts, sums);
+  if (parts > 1) emit_sum_of_parts("linear_parts", finish, parts, sums);
 }
 
 void Emitter::emit(const OuterSum& op) {

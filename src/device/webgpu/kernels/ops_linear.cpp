@@ -177,14 +177,15 @@ bool Emitter::is_narrowest(WeightId weight) const {
 }
 
 void Emitter::emit(const Linear& op) {
+  const Finish finish{.out = op.out};
   if (!has_few_rows(type(op.x).extent) && is_narrowest(op.weight)) {
-    emit_narrow(op);
+    emit_narrow(op, finish);
     if (op.adapter) emit_adapters(std::array{&op});
     return;
   }
   const bool has_few = has_few_rows(type(op.x).extent) || is_narrow(op.weight);
   if (!has_few && has_matrix_tiles(op.weight)) {
-    emit_matrix_tiles(op);
+    emit_matrix_tiles(op, finish);
     if (op.adapter) emit_adapters(std::array{&op});
     return;
   }
@@ -199,9 +200,53 @@ void Emitter::emit(const Linear& op) {
     else if (in_integers)
       emit_integer_tiles(op, tile, integers);
     else
-      emit_tiles(op, tile);
+      emit_tiles(op, tile, finish);
   }
   if (op.adapter && !adapted) emit_adapters(std::array{&op});
+}
+
+bool Emitter::emit_finished(const FusedRun& run) {
+  const Finish finish{.out = run.finished->result, .plus = run.finished->plus, .factor = run.finished->factor};
+  const auto is_whole = [&](WeightId weight) {
+    return layout_.matrix(weight).tiles.size() == 1 &&
+           (!has_matrix_tiles(weight) || most_weight_rows(weight) == program_.weights[weight].shape.rows);
+  };
+  if (const auto* op = std::get_if<LinearTransposed>(&program_.ops[run.first_op])) {
+    if (!is_whole(op->weight)) return false;
+    if (has_transposed_matrix_tiles(op->weight)) {
+      emit_matrix_transposed(*op, finish);
+      return true;
+    }
+    if (has_integer_columns(op->weight)) return false;
+    emit_transposed_tiles(*op, finish);
+    return true;
+  }
+  const auto& op = std::get<Linear>(program_.ops[run.first_op]);
+  if (has_few_rows(type(op.x).extent) || op.adapter || !is_whole(op.weight)) return false;
+  if (is_narrowest(op.weight))
+    emit_narrow(op, finish);
+  else if (is_narrow(op.weight))
+    return false;
+  else if (has_matrix_tiles(op.weight))
+    emit_matrix_tiles(op, finish);
+  else if (has_integers(op.weight))
+    return false;
+  else
+    emit_tiles(op, 0, finish);
+  return true;
+}
+
+void Emitter::use_finish(Kernel& kernel, const Finish& finish, const char* type) const {
+  std::string result = "x";
+  if (finish.factor != 1.0f) {
+    kernel.params.push_back({"factor", finish.factor});
+    result = "x * p.factor";
+  }
+  if (finish.plus != kNone) {
+    kernel.params.push_back({"plus", at(finish.plus)});
+    result += std::string_view(type) == "f32" ? " + load(p.plus + i)" : " + load4(p.plus + i)";
+  }
+  kernel.snippets.push_back(cat("fn finished(x: ", type, ", i: u32) -> ", type, " { return ", result, "; }\n"));
 }
 
 bool Emitter::are_adapted(std::span<const Product> products) {

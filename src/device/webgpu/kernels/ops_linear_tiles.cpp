@@ -74,7 +74,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let row = first_row + r + SIDE * j;
     let output = first_output + o * OUTPUTS_EACH;
     if (row < rows() && output < p.outputs) {
-      store_each(p.out + row * OUTPUTS + p.first_output + output, sums[j], p.outputs - output);
+      let at = row * OUTPUTS + p.first_output + output;
+      for (var n = 0u; n < OUTPUTS_EACH; n++) {
+        if (output + n < p.outputs) { sums[j][n] = finished(sums[j][n], at + n); }
+      }
+      store_each(p.out + at, sums[j], p.outputs - output);
     }
   }
 }
@@ -117,7 +121,7 @@ TileShape tile_shape(const Adapter& adapter, uint64_t rows, uint64_t outputs) {
 
 }  // namespace
 
-void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
+void Emitter::emit_tiles(const Linear& op, uint32_t tile, const Finish& finish) {
   const WeightShape& shape = program_.weights[op.weight].shape;
   const WeightTile& rows = layout_.matrix(op.weight).tiles[tile];
   const TileShape side = tile_shape(adapter_, most_rows(type(op.x).extent), rows.rows);
@@ -128,14 +132,15 @@ void Emitter::emit_tiles(const Linear& op, uint32_t tile) {
                       {"ROWS_EACH", side.rows_each},
                       {"OUTPUTS_EACH", side.outputs_each}};
   kernel.params = {{"x", at(op.x)},
-                   {"out", at(op.out)},
+                   {"out", at(finish.out)},
                    {"first_output", static_cast<uint32_t>(rows.first_row)},
                    {"outputs", static_cast<uint32_t>(rows.rows)}};
   kernel.bindings = {memory(), weight("w", op.weight, tile)};
-  const bool fours = side.outputs_each == 4 && shape.columns % 4 == 0 && at(op.x) % 4 == 0 && at(op.out) % 4 == 0 &&
+  const bool fours = side.outputs_each == 4 && shape.columns % 4 == 0 && at(op.x) % 4 == 0 && at(finish.out) % 4 == 0 &&
                      shape.rows % 4 == 0 && rows.first_row % 4 == 0 && rows.rows % 4 == 0;
   if (fours) kernel.bindings.front().element = kFours;
   kernel.snippets = {decoder(op.weight, "w"), fours ? kFourColumns : kSingleColumns, store_each_text(fours)};
+  use_finish(kernel, finish, "f32");
   kernel.grid = {.per = side.rows(), .times = divide_up(rows.rows, side.outputs())};
   add(kernel);
 }

@@ -91,13 +91,12 @@ fn keep_four(out: u32, row: u32, output: u32, x: vec4f) {
 ${store}}
 )";
 constexpr const char* kStoreFour = R"(
-  store4(at, finished(x));
+  store4(at, finished(x, at - p.out));
 )";
 constexpr const char* kStoreEach = R"(
-  let y = finished(x);
+  let y = finished(x, at - p.out);
   for (var i = 0u; i < min(4u, p.outputs - output); i++) { store(at + i, y[i]); }
 )";
-constexpr const char* kUnchanged = "fn finished(x: vec4f) -> vec4f { return x; }\n";
 
 // Words of scratch for a weight at most.
 constexpr uint64_t kMostWeightWords = uint64_t{24} << 20;
@@ -155,7 +154,7 @@ void Emitter::emit_weight_halves(WeightId id, uint32_t tile, uint64_t first, uin
   add(kernel);
 }
 
-void Emitter::emit_matrix_tiles(const Linear& op) {
+void Emitter::emit_matrix_tiles(const Linear& op, const Finish& finish) {
   const uint32_t halves = emit_halves(op.x);
   const uint64_t at_once = most_weight_rows(op.weight);
   const uint32_t words = weight_half_words(columns(op.x)), weights = scratch(at_once * words);
@@ -164,16 +163,15 @@ void Emitter::emit_matrix_tiles(const Linear& op) {
     for (uint64_t first = 0; first < tiles[tile].rows; first += at_once) {
       const uint64_t count = std::min(at_once, tiles[tile].rows - first);
       emit_weight_halves(op.weight, tile, first, count, weights);
-      emit_matrix_product({.extent = type(op.x).extent,
+      emit_summed_product({.extent = type(op.x).extent,
                            .halves = halves,
                            .row_words = half_words(columns(op.x)),
                            .weights = weights,
                            .weight_words = words,
                            .depth = columns(op.x),
-                           .out = at(op.out),
-                           .out_columns = columns(op.out),
                            .first_output = static_cast<uint32_t>(tiles[tile].first_row + first),
-                           .outputs = static_cast<uint32_t>(count)});
+                           .outputs = static_cast<uint32_t>(count)},
+                          finish);
     }
   }
 }
@@ -183,20 +181,45 @@ bool Emitter::has_transposed_matrix_tiles(WeightId weight) const {
          most_weight_rows(weight) == program_.weights[weight].shape.rows;
 }
 
-void Emitter::emit_matrix_transposed(const LinearTransposed& op) {
+void Emitter::emit_matrix_transposed(const LinearTransposed& op, const Finish& finish) {
   const uint32_t halves = emit_halves(op.x), words = weight_half_words(columns(op.out));
   const uint32_t weights = scratch(uint64_t{columns(op.x)} * words);
   emit_weight_halves(op.weight, 0, 0, columns(op.x), weights);
-  emit_matrix_product({.across = true,
+  emit_summed_product({.across = true,
                        .extent = type(op.x).extent,
                        .halves = halves,
                        .row_words = half_words(columns(op.x)),
                        .weights = weights,
                        .weight_words = words,
                        .depth = columns(op.x),
-                       .out = at(op.out),
-                       .out_columns = columns(op.out),
-                       .outputs = columns(op.out)});
+                       .outputs = columns(op.out)},
+                      finish);
+}
+
+// Parts depend on the product's shape alone, so that neither the step's rows nor the plan's change a sum. A prompt's
+// products have no parts: it may have thousands of rows, whose parts take longer to write and to read than they save.
+uint32_t Emitter::part_of_sum(const Extent& extent, uint64_t outputs, uint32_t depth) const {
+  constexpr uint64_t kUsualRows = 512;  // of a sequence that is learnt, of a long sound
+  constexpr uint64_t kFewTiles = 200, kTiles = 384, kLeastPart = 1024;
+  if (!(request_.whole_sequences || request_.round_to_bf16) || extent.ratio > 1) return 0;
+  const uint64_t tiles = divide_up(kUsualRows, MatrixTile{}.rows()) * divide_up(outputs, MatrixTile{}.outputs());
+  const uint64_t parts = std::min(divide_up(kTiles, tiles), depth / kLeastPart);
+  if (tiles > kFewTiles || parts < 2) return 0;
+  return static_cast<uint32_t>(divide_up(depth, parts * kMatrixColumns) * kMatrixColumns);
+}
+
+void Emitter::emit_summed_product(MatrixProduct of, const Finish& finish) {
+  of.out = at(finish.out);
+  of.out_columns = columns(finish.out);
+  of.finish = finish;
+  of.part = of.outputs == of.out_columns ? part_of_sum(of.extent, of.outputs, of.depth) : 0;
+  if (of.part == 0) return emit_matrix_product(of);
+  const auto parts = static_cast<uint32_t>(divide_up(of.depth, of.part));
+  of.finish = {};
+  of.part_words = part_words(finish.out);
+  of.out = scratch(uint64_t{parts} * of.part_words);
+  emit_matrix_product(of);
+  emit_sum_of_parts("matrix_parts", finish, parts, of.out);
 }
 
 void Emitter::emit_matrix_product(const MatrixProduct& of) {
@@ -222,9 +245,13 @@ void Emitter::emit_matrix_product(const MatrixProduct& of) {
                    {"part_words", of.part_words}};
   kernel.params.insert(kernel.params.end(), of.params.begin(), of.params.end());
   kernel.bindings = {memory()};
-  const bool fours = of.out_columns % 4 == 0 && of.first_output % 4 == 0 && of.outputs % 4 == 0 && of.out % 4 == 0;
+  const bool fours = of.out_columns % 4 == 0 && of.first_output % 4 == 0 && of.outputs % 4 == 0 && of.out % 4 == 0 &&
+                     (of.finish.plus == kNone || at(of.finish.plus) % 4 == 0);
   if (fours) kernel.bindings.front().element = kFours;
-  kernel.snippets = {of.finished.empty() ? kUnchanged : of.finished};
+  if (of.finished.empty())
+    use_finish(kernel, of.finish, "vec4f");
+  else
+    kernel.snippets = {of.finished};
   use_matrix_tile(kernel, adapter_, side, of.across, kBegin, fill(kEnd, {{"store", fours ? kStoreFour : kStoreEach}}));
   kernel.grid = {.per = side.rows(),
                  .times = parts * side.blocks(of.outputs),
