@@ -87,7 +87,7 @@ inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
                                             .gated = true,
                                             .outputs_of_rows = 32768,
                                             .conv_parts = 4};
-// Of programs that are learnt with, which multiply many rows at once.
+// Of training, whose steps multiply many rows at once.
 inline constexpr FusionLimits kTrainingLimits{
     .row_columns = kFusionLimits.row_columns, .head_chains = 4, .conv_parts = 4, .finished = true};
 

@@ -1,6 +1,5 @@
 #include "emulated_matrices.h"
 
-#include <algorithm>
 #include <regex>
 #include <set>
 #include <tuple>
