@@ -306,24 +306,24 @@ std::optional<FusedRun> products_of_rows(const Program& program, const FusionLim
   return run;
 }
 
-std::optional<FinishedRun> finished_run(const Program& program, const Readers& readers, uint32_t first_op) {
+std::optional<Finishing> finish_of(const Program& program, const Readers& readers, uint32_t first_op) {
   const auto* linear = std::get_if<Linear>(&program.ops[first_op]);
   const auto* transposed = std::get_if<LinearTransposed>(&program.ops[first_op]);
   if ((linear == nullptr && transposed == nullptr) || first_op + 1 == program.ops.size()) return std::nullopt;
   const ValueId made = linear != nullptr ? linear->out : transposed->out;
-  FinishedRun run;
+  Finishing run;
   if (const auto* add = std::get_if<Add>(&program.ops[first_op + 1])) {
     const bool is_first = is_same(program, add->a, made);
-    run = {.result = add->out, .plus = is_first ? add->b : add->a};
+    run = {.out = add->out, .plus = is_first ? add->b : add->a};
     if ((!is_first && !is_same(program, add->b, made)) || is_same(program, run.plus, made)) return std::nullopt;
   } else if (const auto* scale = std::get_if<Scale>(&program.ops[first_op + 1])) {
-    run = {.result = scale->out, .factor = scale->factor};
+    run = {.out = scale->out, .factor = scale->factor};
     if (scale->weight != kNone || !is_same(program, scale->x, made)) return std::nullopt;
   } else {
     return std::nullopt;
   }
-  if (type_of(program, run.result).columns() != type_of(program, made).columns() ||
-      type_of(program, run.result).extent != type_of(program, made).extent ||
+  if (type_of(program, run.out).columns() != type_of(program, made).columns() ||
+      type_of(program, run.out).extent != type_of(program, made).extent ||
       readers.outside(made, first_op, first_op + 2))
     return std::nullopt;
   return run;
@@ -339,8 +339,8 @@ FusedRun run_at(const Program& program, const FusionLimits& limits, const Reader
   if (std::optional<GatedRun> gated = gated_run(program, limits, readers, op))
     return {.kind = RunKind::gated, .first_op = op, .end_op = gated->end_op, .gated = gated};
   if (limits.finished)
-    if (std::optional<FinishedRun> finished = finished_run(program, readers, op))
-      return {.kind = RunKind::finished, .first_op = op, .end_op = op + 2, .finished = finished};
+    if (std::optional<Finishing> finish = finish_of(program, readers, op))
+      return {.kind = RunKind::finished, .first_op = op, .end_op = op + 2, .finish = finish};
   if (const uint32_t end = end_of_linears(program, limits, op); end > run.end_op)
     return {.kind = RunKind::linears, .first_op = op, .end_op = end};
   if (run.kind == RunKind::heads && limits.attention && is_query_of_attention(program, readers, *run.heads, op)) {

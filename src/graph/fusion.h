@@ -95,10 +95,10 @@ struct ConvRun {
   uint32_t end_op = 0;
 };
 
-// The operands of `finished`: `plus`, if the results are added to it, or a factor.
-struct FinishedRun {
-  ValueId result = kNone;
-  ValueId plus = kNone;
+// The operands of `finished`: the value that keeps a product's results, multiplied by `factor` and added to `plus`.
+struct Finishing {
+  ValueId out = kNone;
+  ValueId plus = kNone;  // kNone: there is none
   float factor = 1.0f;
 };
 
@@ -110,7 +110,7 @@ struct FusedRun {
   std::optional<HeadRun> heads{};  // of RunKind::heads, without the attention
   std::optional<GatedRun> gated{};
   std::optional<ConvRun> conv{};
-  std::optional<FinishedRun> finished{};
+  std::optional<Finishing> finish{};
 };
 
 // The runs, ascending and disjoint, each of at least two ops. Ops of guesses are in no run.

@@ -157,7 +157,8 @@ std::span<const int32_t> StepBuffer::coordinates(const RopeDecl& rope) const {
 
 namespace {
 
-// Rows with the same coordinate, as most patches of a picture have them: sines and cosines take milliseconds there.
+// Finds rows with equal coordinates. Many patches of a picture have the same row or column, and the sines and cosines
+// of all of them would take milliseconds.
 class RowsOfCoordinates {
  public:
   // `at`: rows of so many coordinates.
@@ -167,7 +168,7 @@ class RowsOfCoordinates {
       if (one < 0) return;
       most = std::max(most, one);
     }
-    if (static_cast<size_t>(most) >= at.size()) return;  // so few rows may well have different ones
+    if (static_cast<size_t>(most) >= at.size()) return;  // the table would be larger than the rows
     first_.assign((static_cast<size_t>(most) + 1) * axes, at.size());
   }
   // The first row that was asked for with that coordinate.

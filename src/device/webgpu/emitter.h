@@ -88,8 +88,10 @@ inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
                                             .outputs_of_rows = 32768,
                                             .conv_parts = 4};
 // Of training, whose steps multiply many rows at once.
-inline constexpr FusionLimits kTrainingLimits{
-    .row_columns = kFusionLimits.row_columns, .head_chains = 4, .conv_parts = 4, .finished = true};
+inline constexpr FusionLimits kTrainingLimits{.row_columns = kFusionLimits.row_columns,
+                                              .head_chains = kFusionLimits.head_chains,
+                                              .conv_parts = kFusionLimits.conv_parts,
+                                              .finished = true};
 
 class Emitter {
  public:
@@ -132,7 +134,7 @@ class Emitter {
   void use_gates(Kernel& kernel, const DeltaGates& op) const;  // write_gate(i), of element i of all rows
   class RowText;
   enum class ChainEnd : uint8_t { kept, stored, query };  // the result goes to the cache alone, to memory, to `query`
-  void declare(Kernel& kernel, const HeadChain& chain, uint32_t number) const;
+  void declare_chain(Kernel& kernel, const HeadChain& chain, uint32_t number) const;  // its constants and parameters
   std::string chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end);
   void use_heads(Kernel& kernel, uint32_t width) const;  // adds the declarations that chain_text() needs
   struct Product {
@@ -183,18 +185,17 @@ class Emitter {
   void use_step_row(Kernel& kernel, uint32_t choices = 1) const;           // declares step_row(row)
   bool is_narrow(WeightId weight) const;
   bool is_narrowest(WeightId weight) const;
-  // The value that keeps a product's results, and what becomes of them before.
-  struct Finish {
-    ValueId out = kNone;
-    ValueId plus = kNone;
-    float factor = 1.0f;
-  };
   // Declares finished(x, i) of element i of all results, or of as many as `x` has from i on: f32 or vec4f.
-  void use_finish(Kernel& kernel, const Finish& finish, const char* type) const;
-  void emit_narrow(const Linear& op, const Finish& finish);  // backward_products.cpp
-  void emit_transposed_tiles(const LinearTransposed& op, const Finish& finish);
+  void use_finish(Kernel& kernel, const Finishing& finish, const char* type) const;
+  // Whether the kernels of such a product can finish its results.
+  bool may_finish(const Linear& op) const;
+  bool may_finish(const LinearTransposed& op) const;
+  void emit_product(const Linear& op, const Finishing& finish);
+  void emit_product(const LinearTransposed& op, const Finishing& finish);
+  void emit_narrow(const Linear& op, const Finishing& finish);  // backward_products.cpp
+  void emit_transposed_tiles(const LinearTransposed& op, const Finishing& finish);
   uint32_t part_words(ValueId out) const;
-  void emit_sum_of_parts(const char* name, const Finish& finish, uint32_t parts, uint32_t sums);
+  void emit_sum_of_parts(const char* name, const Finishing& finish, uint32_t parts, uint32_t sums);
   // Declares up_value(row, i), the other factor of a gated run that has only one product; needs OUTPUTS.
   void use_up_value(Kernel& kernel, const GatedRun& run) const;
   // ops_adapters.cpp: emits the adapters' products behind those of these linears, which all have the same x. `gated`:
@@ -221,7 +222,7 @@ class Emitter {
   Dispatch& emit_adapter_inner(std::span<const AdaptedProduct> products, const AdaptedRows& rows);
   void emit_adapter_outer(std::span<const Linear* const> linears, std::span<const AdaptedProduct> products,
                           const AdaptedRows& rows, const GatedRun* gated);
-  void emit_tiles(const Linear& op, uint32_t tile, const Finish& finish);
+  void emit_tiles(const Linear& op, uint32_t tile, const Finishing& finish);
   // ops_matrix_tiles.cpp. Whether fast arithmetic multiplies the weight by matrix units.
   bool has_matrix_tiles(WeightId weight) const;
   // Rows as halves (kernels/matrix_tiles.h).
@@ -236,9 +237,9 @@ class Emitter {
   // Rows of a weight's tile as halves; so many of them at most at once.
   void emit_weight_halves(WeightId id, uint32_t tile, uint64_t first, uint64_t count, uint32_t to);
   uint64_t most_weight_rows(WeightId weight) const;
-  void emit_matrix_tiles(const Linear& op, const Finish& finish);
+  void emit_matrix_tiles(const Linear& op, const Finishing& finish);
   bool has_transposed_matrix_tiles(WeightId weight) const;
-  void emit_matrix_transposed(const LinearTransposed& op, const Finish& finish);
+  void emit_matrix_transposed(const LinearTransposed& op, const Finishing& finish);
   // The products of rows, which are halves, with rows of a weight or `across` with its columns, which are halves, too.
   struct MatrixProduct {
     const char* name = "matrix_tiles";
@@ -251,16 +252,16 @@ class Emitter {
     uint32_t part = 0, part_words = 0;       // sums of so many of them each, a multiple as well, so many words apart
     uint32_t out = 0, out_columns = 0;       // the word of row 0
     uint32_t first_output = 0, outputs = 0;
-    std::string finished{};        // fn finished(x: vec4f, i: u32) -> vec4f; none: results are finished so:
-    std::vector<Number> params{};  // for it
-    Finish finish{};               // `out` is unused
+    Finishing finish{};            // without its `out`
+    std::string finished{};        // in place of use_finish(): the text of finished(x: vec4f, i: u32)
+    std::vector<Number> params{};  // for that text
   };
   void emit_matrix_product(const MatrixProduct& of);
-  // Of a sum over `depth` numbers, where its tiles are too few for a GPU: how many a part of it has. 0: it has no
-  // parts.
+  // How many of a sum's `depth` numbers a part of it has, where the product has too few tiles for a GPU; 0: there are
+  // no parts.
   uint32_t part_of_sum(const Extent& extent, uint64_t outputs, uint32_t depth) const;
-  // A product whose sums may have parts; `out` and what belongs to it and to parts are those of `finish`.
-  void emit_summed_product(MatrixProduct of, const Finish& finish);
+  // A product whose sums may have parts. Sets what `of` says of results and parts.
+  void emit_summed_product(MatrixProduct of, const Finishing& finish);
   // Whether fast arithmetic multiplies the weight's integers.
   bool has_integers(WeightId weight) const;
   uint32_t scratch_for_integers(ValueId x);  // for emit_integers()

@@ -13,7 +13,8 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr size_t kMostCompared = size_t{1} << 20;    // of an input: a picture's patches are soon uploaded
+// Bytes of an input that are compared with those on the GPU. Uploading a picture's patches is faster than comparing.
+constexpr size_t kMostCompared = size_t{1} << 20;
 constexpr uint64_t kStepBytes = uint64_t{32} << 20;  // of weights, between two looks at the GPU
 
 }  // namespace

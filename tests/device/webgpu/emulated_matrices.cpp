@@ -72,41 +72,7 @@ std::string element_of(const std::string& wgsl, const std::string& array) {
   return found[1];
 }
 
-class EmulatingHost final : public ForwardingHost {
- public:
-  EmulatingHost(std::unique_ptr<Host> host, const Adapter& adapter)
-      : ForwardingHost(std::move(host)), adapter_(adapter) {}
-  const Adapter& adapter() const override { return adapter_; }
-  PipelineId pipeline(const PipelineText& text) override {
-    PipelineText plain = text;
-    plain.wgsl = without_matrices(text.wgsl);
-    return ForwardingHost::pipeline(plain);
-  }
-
- private:
-  Adapter adapter_;
-};
-
-class EmulatingFactory final : public HostFactory {
- public:
-  explicit EmulatingFactory(std::unique_ptr<HostFactory> factory)
-      : factory_(std::move(factory)), adapter_(factory_->adapter()) {
-    adapter_.matrices = true;
-    adapter_.subgroups = false;
-  }
-  const Adapter& adapter() const override { return adapter_; }
-  Result<std::unique_ptr<Host>> open() override {
-    TRY(std::unique_ptr<Host> host, factory_->open());
-    return std::unique_ptr<Host>(std::make_unique<EmulatingHost>(std::move(host), adapter_));
-  }
-
- private:
-  std::unique_ptr<HostFactory> factory_;
-  Adapter adapter_;
-};
-
-}  // namespace
-
+// The text of a kernel that uses matrices of subgroups of 32 threads, without them.
 std::string without_matrices(const std::string& wgsl) {
   std::string text = wgsl;
   if (text.find("subgroup_matrix") == std::string::npos) return text;
@@ -147,6 +113,41 @@ std::string without_matrices(const std::string& wgsl) {
   text.insert(body + 2, "  own_thread = thread;\n");
   return text + with_loops_kept(emulation);
 }
+
+class EmulatingHost final : public ForwardingHost {
+ public:
+  EmulatingHost(std::unique_ptr<Host> host, const Adapter& adapter)
+      : ForwardingHost(std::move(host)), adapter_(adapter) {}
+  const Adapter& adapter() const override { return adapter_; }
+  PipelineId pipeline(const PipelineText& text) override {
+    PipelineText plain = text;
+    plain.wgsl = without_matrices(text.wgsl);
+    return ForwardingHost::pipeline(plain);
+  }
+
+ private:
+  Adapter adapter_;
+};
+
+class EmulatingFactory final : public HostFactory {
+ public:
+  explicit EmulatingFactory(std::unique_ptr<HostFactory> factory)
+      : factory_(std::move(factory)), adapter_(factory_->adapter()) {
+    adapter_.matrices = true;
+    adapter_.subgroups = false;
+  }
+  const Adapter& adapter() const override { return adapter_; }
+  Result<std::unique_ptr<Host>> open() override {
+    TRY(std::unique_ptr<Host> host, factory_->open());
+    return std::unique_ptr<Host>(std::make_unique<EmulatingHost>(std::move(host), adapter_));
+  }
+
+ private:
+  std::unique_ptr<HostFactory> factory_;
+  Adapter adapter_;
+};
+
+}  // namespace
 
 std::unique_ptr<HostFactory> with_emulated_matrices(std::unique_ptr<HostFactory> factory) {
   return std::make_unique<EmulatingFactory>(std::move(factory));

@@ -1,6 +1,6 @@
-// Matrix units and subgroups where there are none: kernels for GPUs that have them, played by plain WGSL. So their
-// numbers are held to the reference on any machine. A thread keeps what it needs of each matrix: a row of the left one,
-// eight columns of the right one, and eight sums.
+// Plays kernels for GPUs with matrix units by plain WGSL, so that the numbers of their products are held to the
+// reference on any machine. A thread keeps what it needs of each matrix: a row of the left one, eight columns of the
+// right one, and eight sums. Attention by matrix units uses other operations of subgroups, too, and is not played so.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,7 @@
 
 namespace sluice::webgpu {
 
-// The text of a kernel that uses matrices of subgroups of 32 threads, without them.
-std::string without_matrices(const std::string& wgsl);
-
-// The same adapter with matrix units, whose hosts play their kernels so.
+// The adapter of `factory` with matrix units. Its hosts replace what they have of them in a kernel's text.
 std::unique_ptr<HostFactory> with_emulated_matrices(std::unique_ptr<HostFactory> factory);
 
 }  // namespace sluice::webgpu

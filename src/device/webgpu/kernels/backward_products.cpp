@@ -151,14 +151,21 @@ fn job_of(group: u32) -> Job {
 
 }  // namespace
 
-void Emitter::emit(const LinearTransposed& op) {
-  if (has_transposed_matrix_tiles(op.weight)) return emit_matrix_transposed(op, {.out = op.out});
-  if (has_integer_columns(op.weight)) return emit_integer_transposed(op);
-  emit_transposed_tiles(op, {.out = op.out});
+void Emitter::emit(const LinearTransposed& op) { emit_product(op, {.out = op.out}); }
+
+// The results of several tiles are added up in place.
+bool Emitter::may_finish(const LinearTransposed& op) const {
+  return layout_.matrix(op.weight).tiles.size() == 1 &&
+         (has_transposed_matrix_tiles(op.weight) || !has_integer_columns(op.weight));
 }
 
-// Several tiles of a weight add up, and then nothing else may become of their results.
-void Emitter::emit_transposed_tiles(const LinearTransposed& op, const Finish& finish) {
+void Emitter::emit_product(const LinearTransposed& op, const Finishing& finish) {
+  if (has_transposed_matrix_tiles(op.weight)) return emit_matrix_transposed(op, finish);
+  if (has_integer_columns(op.weight)) return emit_integer_transposed(op);
+  emit_transposed_tiles(op, finish);
+}
+
+void Emitter::emit_transposed_tiles(const LinearTransposed& op, const Finishing& finish) {
   const MatrixLayout& matrix = layout_.matrix(op.weight);
   const uint32_t inputs = program_.weights[op.weight].shape.columns;
   const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = inputs, .right = RightTable::across};
@@ -183,7 +190,7 @@ void Emitter::emit_transposed_tiles(const LinearTransposed& op, const Finish& fi
     kernel.snippets = {decoder(op.weight, "w")};
     use_tiled_product(kernel, adapter_, product);
     kernel.snippets.emplace_back(kJobOfParts);
-    use_finish(kernel, parts == 1 ? finish : Finish{}, "f32");
+    use_finish(kernel, parts == 1 ? finish : Finishing{}, "f32");
     kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + p.first + k); }
 fn weight_row(job: Job, k: u32) -> u32 { return k; }
@@ -199,12 +206,12 @@ fn finish(job: Job, m: u32, n: u32, sum: f32) {
   if (parts > 1) emit_sum_of_parts("linear_transposed_parts", finish, parts, sums);
 }
 
-// Of a part of all sums of a value.
+// The words of one part of all sums of a value.
 uint32_t Emitter::part_words(ValueId out) const {
   return static_cast<uint32_t>(most_rows(type(out).extent) * columns(out));
 }
 
-void Emitter::emit_sum_of_parts(const char* name, const Finish& finish, uint32_t parts, uint32_t sums) {
+void Emitter::emit_sum_of_parts(const char* name, const Finishing& finish, uint32_t parts, uint32_t sums) {
   const bool adds = finish.plus != kNone, scales = finish.factor != 1.0f;
   const std::string text = cat(R"(
 fn part(i: u32) -> Part {
@@ -221,7 +228,7 @@ fn part(i: u32) -> Part {
 }
 
 // Few outputs have few tiles, so their sums are made in parts, which more workgroups compute.
-void Emitter::emit_narrow(const Linear& op, const Finish& finish) {
+void Emitter::emit_narrow(const Linear& op, const Finishing& finish) {
   const uint32_t outputs = columns(op.out), inputs = columns(op.x);
   const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = outputs, .right = RightTable::along};
   const ProductTile side = product_tile(adapter_, product);
@@ -235,7 +242,7 @@ void Emitter::emit_narrow(const Linear& op, const Finish& finish) {
   kernel.snippets = {decoder(op.weight, "w")};
   use_tiled_product(kernel, adapter_, product);
   kernel.snippets.emplace_back(kJobOfParts);
-  use_finish(kernel, parts == 1 ? finish : Finish{}, "f32");
+  use_finish(kernel, parts == 1 ? finish : Finishing{}, "f32");
   kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + k); }
 fn weight_row(job: Job, n: u32) -> u32 { return n; }

@@ -5,9 +5,10 @@
 // Four subgroups share a tile: two sides of 32 queries by two halves, of the keys for scores and of the values' columns
 // for results. Two threads of a subgroup have a query's scores, one those of each half.
 //
-// Shares are powers of two: exp2(score - reference). A query's reference is a whole number. It is raised when a score
-// is above it by more than MOST_ABOVE, so that a share fits f16, and results so far are scaled by a power of two then,
-// which changes no digit. Matrix units have no operation for that; results go through workgroup memory. It is rare.
+// A share is 2^(score - reference), where each query has a reference of its own, a whole number. A score above it by
+// more than MOST_ABOVE would have a share too large for f16. The reference is raised then, and the query's earlier
+// results are multiplied by a power of two, which changes none of their digits. Matrix units have no operation for
+// that, so results pass through workgroup memory. Few tiles of keys have such a score.
 //
 // Tiles of keys begin at the first row that a query sees. Queries with the same first row form a range. Values that a
 // query does not see are multiplied by 0, so infinite and NaN values become 0, and the power of their key NaN: queries

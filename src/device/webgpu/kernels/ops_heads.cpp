@@ -54,7 +54,7 @@ constexpr const char* kNorm = R"(  let root = root_of_head(p.eps_${n}, thread);
   workgroupBarrier();
 )";
 
-// The same for four elements at a time; needs halves that are whole fours.
+// A chain without a norm, four elements at a time. What is turned by halves must lie in whole fours (may_take_fours).
 constexpr const char* kTurnFour = R"(
 fn chain_${n}(row: u32, head: u32, at: u32) -> vec4f {
   const kPairs = PAIRS_${n};
@@ -147,7 +147,7 @@ void Emitter::emit_heads_in_fours(const HeadRun& heads) {
   for (uint32_t i = 0; i < heads.chains.size(); ++i) {
     const HeadChain& chain = heads.chains[i];
     const std::string n = cat(i);
-    declare(kernel, chain, i);
+    declare_chain(kernel, chain, i);
     kernel.params.push_back({cat("out_", n), at(chain.result)});
     kernel.body += fill(chain.rope == nullptr ? kCutFour : kTurnFour, {{"n", n}});
     const std::string own = cat("head - ", all_heads, "u");
@@ -210,7 +210,7 @@ void Emitter::use_heads(Kernel& kernel, uint32_t width) const {
 }
 
 // Where the chain's heads lie, and how they are turned.
-void Emitter::declare(Kernel& kernel, const HeadChain& chain, uint32_t number) const {
+void Emitter::declare_chain(Kernel& kernel, const HeadChain& chain, uint32_t number) const {
   const std::string n = cat(number);
   const auto param = [&](const char* name, auto value) { kernel.params.push_back({cat(name, "_", n), value}); };
   const auto constant = [&](const char* name, uint32_t value) {
@@ -233,7 +233,7 @@ void Emitter::declare(Kernel& kernel, const HeadChain& chain, uint32_t number) c
 std::string Emitter::chain_text(Kernel& kernel, const HeadChain& chain, uint32_t number, ChainEnd end) {
   const std::string n = cat(number);
   const auto param = [&](const char* name, auto value) { kernel.params.push_back({cat(name, "_", n), value}); };
-  declare(kernel, chain, number);
+  declare_chain(kernel, chain, number);
   std::string text = fill(kChain, {{"n", n}});
   if (chain.norm != nullptr) {
     std::string times_weight;

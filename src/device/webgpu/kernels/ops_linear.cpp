@@ -176,8 +176,9 @@ bool Emitter::is_narrowest(WeightId weight) const {
   return is_narrow(weight) && program_.weights[weight].shape.rows <= 16 && layout_.matrix(weight).tiles.size() == 1;
 }
 
-void Emitter::emit(const Linear& op) {
-  const Finish finish{.out = op.out};
+void Emitter::emit(const Linear& op) { emit_product(op, {.out = op.out}); }
+
+void Emitter::emit_product(const Linear& op, const Finishing& finish) {
   if (!has_few_rows(type(op.x).extent) && is_narrowest(op.weight)) {
     emit_narrow(op, finish);
     if (op.adapter) emit_adapters(std::array{&op});
@@ -205,38 +206,29 @@ void Emitter::emit(const Linear& op) {
   if (op.adapter && !adapted) emit_adapters(std::array{&op});
 }
 
-bool Emitter::emit_finished(const FusedRun& run) {
-  const Finish finish{.out = run.finished->result, .plus = run.finished->plus, .factor = run.finished->factor};
-  const auto is_whole = [&](WeightId weight) {
-    return layout_.matrix(weight).tiles.size() == 1 &&
-           (!has_matrix_tiles(weight) || most_weight_rows(weight) == program_.weights[weight].shape.rows);
-  };
-  if (const auto* op = std::get_if<LinearTransposed>(&program_.ops[run.first_op])) {
-    if (!is_whole(op->weight)) return false;
-    if (has_transposed_matrix_tiles(op->weight)) {
-      emit_matrix_transposed(*op, finish);
-      return true;
-    }
-    if (has_integer_columns(op->weight)) return false;
-    emit_transposed_tiles(*op, finish);
-    return true;
-  }
-  const auto& op = std::get<Linear>(program_.ops[run.first_op]);
-  if (has_few_rows(type(op.x).extent) || op.adapter || !is_whole(op.weight)) return false;
-  if (is_narrowest(op.weight))
-    emit_narrow(op, finish);
-  else if (is_narrow(op.weight))
-    return false;
-  else if (has_matrix_tiles(op.weight))
-    emit_matrix_tiles(op, finish);
-  else if (has_integers(op.weight))
-    return false;
-  else
-    emit_tiles(op, 0, finish);
-  return true;
+bool Emitter::may_finish(const Linear& op) const {
+  const bool is_whole = layout_.matrix(op.weight).tiles.size() == 1;
+  if (has_few_rows(type(op.x).extent) || op.adapter || !is_whole) return false;
+  if (is_narrow(op.weight)) return is_narrowest(op.weight);
+  if (has_matrix_tiles(op.weight)) return most_weight_rows(op.weight) == program_.weights[op.weight].shape.rows;
+  return !has_integers(op.weight);
 }
 
-void Emitter::use_finish(Kernel& kernel, const Finish& finish, const char* type) const {
+bool Emitter::emit_finished(const FusedRun& run) {
+  return std::visit(
+      [&](const auto& op) {
+        if constexpr (requires { may_finish(op); }) {
+          if (!may_finish(op)) return false;
+          emit_product(op, *run.finish);
+          return true;
+        } else {
+          return false;
+        }
+      },
+      program_.ops[run.first_op]);
+}
+
+void Emitter::use_finish(Kernel& kernel, const Finishing& finish, const char* type) const {
   std::string result = "x";
   if (finish.factor != 1.0f) {
     kernel.params.push_back({"factor", finish.factor});

@@ -121,7 +121,7 @@ TileShape tile_shape(const Adapter& adapter, uint64_t rows, uint64_t outputs) {
 
 }  // namespace
 
-void Emitter::emit_tiles(const Linear& op, uint32_t tile, const Finish& finish) {
+void Emitter::emit_tiles(const Linear& op, uint32_t tile, const Finishing& finish) {
   const WeightShape& shape = program_.weights[op.weight].shape;
   const WeightTile& rows = layout_.matrix(op.weight).tiles[tile];
   const TileShape side = tile_shape(adapter_, most_rows(type(op.x).extent), rows.rows);

@@ -154,7 +154,7 @@ void Emitter::emit_weight_halves(WeightId id, uint32_t tile, uint64_t first, uin
   add(kernel);
 }
 
-void Emitter::emit_matrix_tiles(const Linear& op, const Finish& finish) {
+void Emitter::emit_matrix_tiles(const Linear& op, const Finishing& finish) {
   const uint32_t halves = emit_halves(op.x);
   const uint64_t at_once = most_weight_rows(op.weight);
   const uint32_t words = weight_half_words(columns(op.x)), weights = scratch(at_once * words);
@@ -181,7 +181,7 @@ bool Emitter::has_transposed_matrix_tiles(WeightId weight) const {
          most_weight_rows(weight) == program_.weights[weight].shape.rows;
 }
 
-void Emitter::emit_matrix_transposed(const LinearTransposed& op, const Finish& finish) {
+void Emitter::emit_matrix_transposed(const LinearTransposed& op, const Finishing& finish) {
   const uint32_t halves = emit_halves(op.x), words = weight_half_words(columns(op.out));
   const uint32_t weights = scratch(uint64_t{columns(op.x)} * words);
   emit_weight_halves(op.weight, 0, 0, columns(op.x), weights);
@@ -208,7 +208,7 @@ uint32_t Emitter::part_of_sum(const Extent& extent, uint64_t outputs, uint32_t d
   return static_cast<uint32_t>(divide_up(depth, parts * kMatrixColumns) * kMatrixColumns);
 }
 
-void Emitter::emit_summed_product(MatrixProduct of, const Finish& finish) {
+void Emitter::emit_summed_product(MatrixProduct of, const Finishing& finish) {
   of.out = at(finish.out);
   of.out_columns = columns(finish.out);
   of.finish = finish;

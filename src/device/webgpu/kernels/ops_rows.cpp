@@ -57,8 +57,7 @@ class Emitter::RowText {
     each(
         cat(out, "[k] = ", x, "[k] / root_", out, op.weight == kNone ? "" : cat(" * ", factor(op.weight, false)), ";"));
   }
-  // The rounding error of the mean can be as large as the differences between nearly equal numbers, so the mean of the
-  // differences is subtracted, too.
+  // Subtracts the mean of the differences, too, as kLayerNorm in ops_norm.cpp does.
   void add(const LayerNorm& op) {
     const std::string x = value(op.x), out = make(op.out);
     const std::string mean = mean_of(cat("sum_of(", x, "[k])"));
