@@ -186,12 +186,16 @@ class RowsOfCoordinates {
 }  // namespace
 
 void StepBuffer::fill_ropes() {
+  filled_.resize(program_->ropes.size());
   for (RopeId id = 0; id < program_->ropes.size(); ++id) {
     const RopeDecl& rope = program_->ropes[id];
     const size_t pairs = rope.inverse_frequencies.size();
     const size_t axes = rope.coordinates == kNone ? 1 : program_->values[rope.coordinates].type.width;
     const std::span<const int32_t> at = coordinates(rope);
     const std::span<float> cosine = cosines(id), sine = sines(id);
+    FilledRope& filled = filled_[id];
+    if (filled.at == cosine.data() && std::ranges::equal(filled.coordinates, at)) continue;
+    filled = {.at = cosine.data(), .coordinates = {at.begin(), at.end()}};
     RowsOfCoordinates rows(at, axes);
     for (size_t row = 0; row * axes < at.size(); ++row)
       for (size_t i = 0; i < pairs; ++i) {

@@ -85,7 +85,8 @@ class StepBuffer {
   std::span<const float> cosines(RopeId rope) const { return const_cast<StepBuffer*>(this)->rope_part(rope, 0); }
   std::span<const float> sines(RopeId rope) const { return const_cast<StepBuffer*>(this)->rope_part(rope, 1); }
   // Fills every rope table from positions() or the input that holds its coordinates, which are filled before: f32
-  // angle = position * frequency, then cos and sin of it.
+  // angle = position * frequency, then cos and sin of it. Tables of the same coordinates as before are left as they
+  // are.
   void fill_ropes();
   // The row of a rope table for row `row` of a value of that extent.
   size_t rope_row(const Extent& extent, size_t row) const {
@@ -138,6 +139,12 @@ class StepBuffer {
   uint64_t positions_ = 0, row_sequences_ = 0, sample_rows_ = 0, adjustments_ = 0, masks_ = 0;
   std::vector<uint64_t> inputs_, ropes_, pages_, first_pages_;
   std::vector<uint32_t> words_;
+  // By table: where the last one was filled, and for which coordinates.
+  struct FilledRope {
+    const float* at = nullptr;
+    std::vector<int32_t> coordinates{};
+  };
+  std::vector<FilledRope> filled_;
 };
 
 }  // namespace sluice

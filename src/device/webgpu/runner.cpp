@@ -15,6 +15,9 @@ namespace {
 
 // Bytes of an input that are compared with those on the GPU. Uploading a picture's patches is faster than comparing.
 constexpr size_t kMostCompared = size_t{1} << 20;
+// A thread decodes some 500 numbers of a table a microsecond.
+constexpr size_t kManyEmbedded = size_t{64} << 10;
+constexpr uint32_t kMostThreads = 8;
 constexpr uint64_t kStepBytes = uint64_t{32} << 20;  // of weights, between two looks at the GPU
 
 }  // namespace
@@ -298,7 +301,7 @@ void WebGpuRunner::embed(const HostEmbed& op, const StepBuffer& step) {
     index = step.input_i32(input(op.scatter->index));
     rows = step.input_f32(input(op.scatter->rows));
   }
-  for (size_t row = 0; row < ids.size(); ++row) {
+  const auto embed_row = [&](size_t row) {
     float* const to = embedded_.data() + row * columns;
     if (row < index.size() && index[row] >= 0) {
       const size_t from = static_cast<size_t>(index[row]) * columns;
@@ -310,7 +313,13 @@ void WebGpuRunner::embed(const HostEmbed& op, const StepBuffer& step) {
       for (uint32_t i = 0; i < columns; ++i) to[i] *= op.embed->scale;
       if (op.embed->adapter) add_adapter(*op.embed, step, row, {to, columns});
     }
-  }
+  };
+  const auto embed_rows = [&](const Share& share) {
+    for (size_t row = share.first; row < share.last; ++row) embed_row(row);
+  };
+  if (embedded_.size() < kManyEmbedded) return embed_rows({.first = 0, .last = ids.size()});
+  if (!pool_) pool_ = std::make_unique<ThreadPool>(std::min(available_processors(), kMostThreads));
+  pool_->parallel(ids.size(), 0, embed_rows);
 }
 
 void WebGpuRunner::add_adapter(const Embed& op, const StepBuffer& step, size_t row, std::span<float> to) const {

@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "base/threads.h"
 #include "device/expert_stretches.h"
 #include "device/measured.h"
 #include "device/webgpu/plan_objects.h"
@@ -92,7 +93,7 @@ class WebGpuRunner final : public Runner,
   void upload_step(const StepBuffer& step);
   uint32_t positions_ahead(const StepBuffer& step) const;
   void upload_embedded(const StepBuffer& step);
-  void embed(const HostEmbed& op, const StepBuffer& step);  // into embedded_
+  void embed(const HostEmbed& op, const StepBuffer& step);  // into embedded_, on several threads
   void add_adapter(const Embed& op, const StepBuffer& step, size_t row, std::span<float> to) const;
   std::optional<DispatchCounts> dispatch_counts() const override;
 
@@ -119,6 +120,7 @@ class WebGpuRunner final : public Runner,
   std::vector<std::byte> uploaded_;       // the step's bytes on the GPU
   std::set<uint32_t> not_in_uploaded_{};  // sections of which it has other bytes, by their first words
   std::vector<float> embedded_;
+  std::unique_ptr<ThreadPool> pool_;  // made by the first step that embeds many numbers
   ExpertStretches stretches_;
   std::optional<Waiting> waiting_;
   uint32_t arrived_ = 0;  // a word that is read behind an upload, to know when that has arrived
