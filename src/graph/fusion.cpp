@@ -329,6 +329,48 @@ std::optional<Finishing> finish_of(const Program& program, const Readers& reader
   return run;
 }
 
+// What the program has recorded for an adapter forwards: W x; inner = scale (A x); W x + B inner.
+std::optional<JoinedRun> joined_forwards(const Program& program, const Readers& readers, uint32_t first_op) {
+  if (first_op + 5 > program.ops.size()) return std::nullopt;
+  const auto* wide = std::get_if<Linear>(&program.ops[first_op]);
+  const auto* inner = std::get_if<Linear>(&program.ops[first_op + 1]);
+  const auto* narrow = std::get_if<Linear>(&program.ops[first_op + 3]);
+  if (wide == nullptr || inner == nullptr || narrow == nullptr) return std::nullopt;
+  const std::optional<Finishing> made = finish_of(program, readers, first_op + 1);
+  const std::optional<Finishing> sum = finish_of(program, readers, first_op + 3);
+  if (!made || made->plus != kNone || !is_same(program, made->out, narrow->x) || !sum || sum->plus == kNone ||
+      !is_same(program, sum->plus, wide->out) || is_same(program, inner->x, wide->out) ||
+      type_of(program, narrow->x).columns() > type_of(program, wide->x).columns() ||
+      readers.outside(wide->out, first_op, first_op + 5))
+    return std::nullopt;
+  return JoinedRun{.wide_op = first_op, .narrow_op = first_op + 3, .finish = {.out = sum->out}, .inner = made};
+}
+
+// Backwards: A^T d, added to what is known of the gradient, if anything is; then W^T d, added to both.
+std::optional<JoinedRun> joined_backwards(const Program& program, const Readers& readers, uint32_t first_op) {
+  const auto* narrow = std::get_if<LinearTransposed>(&program.ops[first_op]);
+  if (narrow == nullptr) return std::nullopt;
+  const std::optional<Finishing> known = finish_of(program, readers, first_op);
+  if (known && known->plus == kNone) return std::nullopt;
+  const uint32_t wide_op = first_op + (known ? 2 : 1);
+  const ValueId before = known ? known->out : narrow->out;
+  if (wide_op + 2 > program.ops.size()) return std::nullopt;
+  const auto* wide = std::get_if<LinearTransposed>(&program.ops[wide_op]);
+  const std::optional<Finishing> sum = finish_of(program, readers, wide_op);
+  if (wide == nullptr || !sum || sum->plus == kNone || !is_same(program, sum->plus, before) ||
+      is_same(program, wide->x, before) ||
+      type_of(program, narrow->x).columns() > type_of(program, wide->x).columns() ||
+      readers.outside(before, first_op, wide_op + 2))
+    return std::nullopt;
+  return JoinedRun{
+      .wide_op = wide_op, .narrow_op = first_op, .finish = {.out = sum->out, .plus = known ? known->plus : kNone}};
+}
+
+std::optional<JoinedRun> joined_run(const Program& program, const Readers& readers, uint32_t first_op) {
+  const std::optional<JoinedRun> run = joined_forwards(program, readers, first_op);
+  return run ? run : joined_backwards(program, readers, first_op);
+}
+
 // The run that begins with that op. A run of fewer than two ops is none.
 FusedRun run_at(const Program& program, const FusionLimits& limits, const Readers& readers, uint32_t op) {
   FusedRun run{.kind = RunKind::rows, .first_op = op, .end_op = end_of_rows(program, limits, op)};
@@ -338,6 +380,12 @@ FusedRun run_at(const Program& program, const FusionLimits& limits, const Reader
     return {.kind = RunKind::short_conv, .first_op = op, .end_op = conv->end_op, .conv = std::move(conv)};
   if (std::optional<GatedRun> gated = gated_run(program, limits, readers, op))
     return {.kind = RunKind::gated, .first_op = op, .end_op = gated->end_op, .gated = gated};
+  if (limits.joined)
+    if (const std::optional<JoinedRun> joined = joined_run(program, readers, op))
+      return {.kind = RunKind::joined,
+              .first_op = op,
+              .end_op = std::max(joined->wide_op, joined->narrow_op) + 2,
+              .joined = joined};
   if (limits.finished)
     if (std::optional<Finishing> finish = finish_of(program, readers, op))
       return {.kind = RunKind::finished, .first_op = op, .end_op = op + 2, .finish = finish};

@@ -26,9 +26,12 @@ namespace sluice {
 //   rule
 //   finished    one product, transposed or not, and behind it the sum of its results and another value, or their
 //   scaling
+//   joined      the product of a weight and the one of an adapter's outer factor, both transposed or neither, and the
+//   sum of their results; between them what is `finished` and makes the outer factor's rows, or before their sum the
+//   one with another value
 //
 // linears and gated may begin with the ops [first_op, rows_end) that make the rows they multiply.
-enum class RunKind : uint8_t { rows, heads, linears, gated, short_conv, finished };
+enum class RunKind : uint8_t { rows, heads, linears, gated, short_conv, finished, joined };
 
 // The most that a device's kernels fuse; 0 or false: they do not fuse this kind.
 struct FusionLimits {
@@ -40,6 +43,7 @@ struct FusionLimits {
   uint64_t outputs_of_rows = 0;  // linears, gated: outputs in all, if they begin with the ops that make their rows
   size_t conv_parts = 0;         // short_conv: slices of its channels
   bool finished = false;         // finished
+  bool joined = false;           // joined
 };
 
 // Which ops read a value.
@@ -102,6 +106,13 @@ struct Finishing {
   float factor = 1.0f;
 };
 
+// The operands of `joined`.
+struct JoinedRun {
+  uint32_t wide_op = 0, narrow_op = 0;  // the weight's product, the factor's
+  Finishing finish{};                   // of their sum
+  std::optional<Finishing> inner{};     // of the product behind wide_op, whose results the factor's product multiplies
+};
+
 // A run; points into its program. `rows` and `linears` have no operands beside their ops.
 struct FusedRun {
   RunKind kind{};
@@ -111,6 +122,7 @@ struct FusedRun {
   std::optional<GatedRun> gated{};
   std::optional<ConvRun> conv{};
   std::optional<Finishing> finish{};
+  std::optional<JoinedRun> joined{};
 };
 
 // The runs, ascending and disjoint, each of at least two ops. Ops of guesses are in no run.

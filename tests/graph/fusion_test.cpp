@@ -17,6 +17,14 @@ Weight matrix(Recorder& r, const char* name, uint32_t outputs, uint32_t columns 
   return r.weight(name, {.rows = outputs, .columns = columns});
 }
 
+Value transposed(Value x, Weight weight) {
+  Recorder& r = *x.recorder;
+  LinearTransposed op{.x = x.id, .weight = weight.id};
+  op.out = r.new_value(op.result(r.program())).id;
+  r.record(op);
+  return {&r, op.out};
+}
+
 constexpr FusionLimits kAll{.row_columns = 8192,
                             .head_chains = 4,
                             .attention = true,
@@ -79,6 +87,54 @@ TEST(Fusion, AProductTakesTheSumOrTheScalingOfItsResults) {
   expect_run(runs[0], RunKind::finished, 0, 0, 2);
   expect_run(runs[1], RunKind::finished, 2, 2, 4);
   EXPECT_EQ(runs_of(record(true), limits).size(), 1u);
+}
+
+// W x + B (scale (A x)), as training records it.
+TEST(Fusion, AnAdapterJoinsItsProduct) {
+  const auto record = [](bool read_elsewhere, uint32_t rank) {
+    return [=](Recorder& r) {
+      const Value x = rows(r, "x");
+      const Value product = linear(x, matrix(r, "w", kWidth));
+      const Value inner = scale(linear(x, matrix(r, "a", rank)), 2.0f);
+      r.output(softcap(add(product, linear(inner, matrix(r, "b", kWidth, rank))), 1.0f), "out");
+      r.output(inner, "inner");
+      if (read_elsewhere) r.output(product, "product");
+    };
+  };
+  const FusionLimits limits{.row_columns = 8192, .finished = true, .joined = true};
+  const auto runs = runs_of(record(false, 4), limits);
+  ASSERT_EQ(runs.size(), 1u);
+  expect_run(runs[0], RunKind::joined, 0, 0, 5);
+  ASSERT_TRUE(runs[0].joined && runs[0].joined->inner);
+  EXPECT_EQ(runs[0].joined->wide_op, 0u);
+  EXPECT_EQ(runs[0].joined->narrow_op, 3u);
+  EXPECT_EQ(runs[0].joined->finish.plus, kNone);
+  EXPECT_EQ(runs[0].joined->inner->factor, 2.0f);
+  for (const auto& apart : {runs_of(record(true, 4), limits), runs_of(record(false, kWidth + 4), limits)}) {
+    ASSERT_EQ(apart.size(), 2u);
+    expect_run(apart[0], RunKind::finished, 1, 1, 3);
+    expect_run(apart[1], RunKind::finished, 3, 3, 5);
+  }
+}
+
+// A^T d_inner, with or without what is known of the gradient, and W^T d.
+TEST(Fusion, AGradientOfAnAdapterJoinsThatOfItsProduct) {
+  const FusionLimits limits{.row_columns = 8192, .finished = true, .joined = true};
+  for (const uint32_t known_ops : {0u, 1u}) {
+    const auto runs = runs_of(
+        [&](Recorder& r) {
+          Value sum = transposed(rows(r, "d_inner", 4), matrix(r, "a", 4));
+          if (known_ops > 0) sum = add(rows(r, "known"), sum);
+          r.output(softcap(add(sum, transposed(rows(r, "d"), matrix(r, "w", kWidth))), 1.0f), "out");
+        },
+        limits);
+    ASSERT_EQ(runs.size(), 1u);
+    expect_run(runs[0], RunKind::joined, 0, 0, 3 + known_ops);
+    ASSERT_TRUE(runs[0].joined && !runs[0].joined->inner);
+    EXPECT_EQ(runs[0].joined->narrow_op, 0u);
+    EXPECT_EQ(runs[0].joined->wide_op, 1u + known_ops);
+    EXPECT_EQ(runs[0].joined->finish.plus != kNone, known_ops > 0);
+  }
 }
 
 TEST(Fusion, AdaptersChangeNoRun) {

@@ -87,6 +87,8 @@ uint32_t Emitter::emit_run(const FusedRun& run) {
     emit_conv(*run.conv);
   } else if (run.kind == RunKind::finished) {
     return emit_finished(run) ? run.end_op : run.first_op;
+  } else if (run.kind == RunKind::joined) {
+    return emit_joined(*run.joined) ? run.end_op : run.first_op;
   } else if (run.kind == RunKind::heads && !has_rows) {
     emit_heads(run);
   } else if (run.kind == RunKind::heads && class_ == TokenClass::decode) {

@@ -19,6 +19,7 @@
 
 #include "device/webgpu/formats/weight_format.h"
 #include "device/webgpu/kernel.h"
+#include "device/webgpu/kernels/matrix_tiles.h"
 #include "device/webgpu/kernels/products.h"
 #include "device/webgpu/layout.h"
 #include "graph/fusion.h"
@@ -87,11 +88,14 @@ inline constexpr FusionLimits kFusionLimits{.row_columns = 8192,
                                             .gated = true,
                                             .outputs_of_rows = 32768,
                                             .conv_parts = 4};
-// Of training, whose steps multiply many rows at once.
-inline constexpr FusionLimits kTrainingLimits{.row_columns = kFusionLimits.row_columns,
-                                              .head_chains = kFusionLimits.head_chains,
-                                              .conv_parts = kFusionLimits.conv_parts,
-                                              .finished = true};
+// Of training, whose steps multiply many rows at once; with matrix units or without.
+constexpr FusionLimits training_limits(bool has_matrices) {
+  return {.row_columns = kFusionLimits.row_columns,
+          .head_chains = kFusionLimits.head_chains,
+          .conv_parts = kFusionLimits.conv_parts,
+          .finished = true,
+          .joined = has_matrices};
+}
 
 class Emitter {
  public:
@@ -121,6 +125,7 @@ class Emitter {
   bool emit_products_of(const FusedRun& run);  // false: they cannot be one dispatch
   bool emit_linears(const FusedRun& run);
   bool emit_finished(const FusedRun& run);
+  bool emit_joined(const JoinedRun& run);  // ops_matrix_tiles.cpp
   bool emit_gated(const FusedRun& run);
   void emit_rows(uint32_t first_op, uint32_t end_op);
   void use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, ValueId kept, uint32_t read_to);
@@ -225,32 +230,44 @@ class Emitter {
   void emit_tiles(const Linear& op, uint32_t tile, const Finishing& finish);
   // ops_matrix_tiles.cpp. Whether fast arithmetic multiplies the weight by matrix units.
   bool has_matrix_tiles(WeightId weight) const;
-  // Rows as halves (kernels/matrix_tiles.h).
+  // Rows as halves (kernels/matrix_tiles.h), behind the columns of x those of `more`.
   struct Halves {
     Extent extent{};
-    uint32_t x = 0, columns = 0, to = 0;  // the words of row 0
+    uint32_t x = 0, columns = 0;  // the word of row 0
+    uint32_t more = 0, more_columns = 0;
+    HalvesAt to{};
     uint32_t first_row = 0, end_row = ~uint32_t{0};
   };
   void emit_halves(const Halves& of);
-  // Of all rows, before the op takes other scratch; returns the word at which they begin.
-  uint32_t emit_halves(ValueId x);
-  // Rows of a weight's tile as halves; so many of them at most at once.
-  void emit_weight_halves(WeightId id, uint32_t tile, uint64_t first, uint64_t count, uint32_t to);
+  // Of all rows, before the op takes other scratch.
+  HalvesAt emit_halves(ValueId x);
+  HalvesAt scratch_for_halves(uint64_t rows, uint32_t words);  // of each row
+  // Rows of a weight's tile, and behind each of them the row of `more`, if there is one, which has as many; or columns
+  // of the tile as rows, each with the numbers of so many of its rows, and behind them those of all rows of `more`.
+  struct WeightHalves {
+    WeightId weight = kNone;
+    uint32_t tile = 0;
+    uint64_t first = 0, count = 0;
+    uint32_t to = 0;
+    WeightId more = kNone;
+  };
+  void emit_weight_halves(const WeightHalves& of);
+  void emit_transposed_halves(const WeightHalves& of);
+  // Rows of a weight that are halves at the same time, at most.
   uint64_t most_weight_rows(WeightId weight) const;
   void emit_matrix_tiles(const Linear& op, const Finishing& finish);
   bool has_transposed_matrix_tiles(WeightId weight) const;
   void emit_matrix_transposed(const LinearTransposed& op, const Finishing& finish);
-  // The products of rows, which are halves, with rows of a weight or `across` with its columns, which are halves, too.
+  // The products of rows, which are halves, with rows of a weight or its columns as rows, which are halves, too.
   struct MatrixProduct {
     const char* name = "matrix_tiles";
-    bool across = false;
     Extent extent{};
     uint32_t first_row = 0, end_row = ~uint32_t{0};
-    uint32_t halves = 0, row_words = 0;      // the word of row 0
-    uint32_t weights = 0, weight_words = 0;  // likewise
-    uint32_t first_x = 0, depth = 0;         // the numbers that are multiplied; first_x is a multiple of kMatrixColumns
-    uint32_t part = 0, part_words = 0;       // sums of so many of them each, a multiple as well, so many words apart
-    uint32_t out = 0, out_columns = 0;       // the word of row 0
+    HalvesAt halves{};
+    uint32_t weights = 0, weight_rows = 0;  // the word of row 0, and how many lie there
+    uint32_t first_x = 0, depth = 0;        // the numbers that are multiplied; first_x is a multiple of kMatrixColumns
+    uint32_t part = 0, part_words = 0;      // sums of so many of them each, a multiple as well, so many words apart
+    uint32_t out = 0, out_columns = 0;      // the word of row 0
     uint32_t first_output = 0, outputs = 0;
     Finishing finish{};            // without its `out`
     std::string finished{};        // in place of use_finish(): the text of finished(x: vec4f, i: u32)
@@ -410,7 +427,7 @@ class Emitter {
   void emit_logits(const LossBlock& block);
   void emit_logits(const LossBlock& block, const LogitProduct& of);
   template <class F>
-  void for_each_of_vocabulary(const LossBlock& block, F&& emit);
+  void for_each_of_vocabulary(const LossBlock& block, bool transposed, F&& emit);
   void emit_matrix_logits(const LossBlock& block);
   uint32_t emit_matrix_loss_products(const LossBlock& block);
   void emit_row_losses(const LossBlock& block);

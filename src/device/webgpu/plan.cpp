@@ -19,6 +19,11 @@ Status check_cache(const PlanRequest& request) {
   return {};
 }
 
+FusionLimits limits_of(const PlanRequest& request, const Adapter& adapter) {
+  if (!request.whole_sequences) return kFusionLimits;
+  return training_limits(adapter.matrices && request.arithmetic == Arithmetic::fast);
+}
+
 // Embedded rows are decoded by the host before the step.
 Status check_embeds(const Program& program) {
   for (const Op& op : program.ops)
@@ -70,8 +75,7 @@ Result<std::unique_ptr<WebGpuPlan>> WebGpuPlan::make(const DeviceInfo& info, con
 WebGpuPlan::WebGpuPlan(const PlanRequest& request, const Adapter& adapter)
     : request_(request),
       adapter_(adapter),
-      runs_(request.traced ? std::vector<FusedRun>()
-                           : find_runs(*request.program, request.whole_sequences ? kTrainingLimits : kFusionLimits)),
+      runs_(request.traced ? std::vector<FusedRun>() : find_runs(*request.program, limits_of(request, adapter))),
       layout_(request_, adapter_, op_ranges(runs_)),
       trained_(lay_out_trained(request_, layout_, adapter_)) {
   uint64_t scratch = 0;
@@ -126,7 +130,7 @@ std::vector<MemoryLine> WebGpuPlan::memory_with(uint64_t matrix_bytes) const {
 std::string WebGpuPlan::numerics_id() const {
   const char* arithmetic = request_.arithmetic == Arithmetic::exact ? "/exact/" : "/fast/";
   return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv",
-             adapter_.matrices ? "/matrices" : "", "/v14");
+             adapter_.matrices ? "/matrices" : "", "/v15");
 }
 
 }  // namespace sluice::webgpu

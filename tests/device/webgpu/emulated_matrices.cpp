@@ -6,9 +6,13 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "device/webgpu/dawn/host_dawn.h"
 #include "device/webgpu/kernel.h"
+#include "device/webgpu/webgpu.h"
 #include "device/webgpu/wgsl_template.h"
 #include "forwarding_host.h"
+#include "library.h"
+#include "tests/unwrap.h"
 
 namespace sluice::webgpu {
 namespace {
@@ -154,3 +158,12 @@ std::unique_ptr<HostFactory> with_emulated_matrices(std::unique_ptr<HostFactory>
 }
 
 }  // namespace sluice::webgpu
+
+namespace sluice {
+
+std::unique_ptr<Device> webgpu_device_with_matrices() {
+  if (webgpu_test_device() == nullptr) return nullptr;
+  return make_webgpu_device(webgpu::with_emulated_matrices(unwrap(webgpu::find_dawn({webgpu_test_library()}))));
+}
+
+}  // namespace sluice

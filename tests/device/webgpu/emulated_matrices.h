@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "device/device.h"
 #include "device/webgpu/host.h"
 
 namespace sluice::webgpu {
@@ -14,3 +15,10 @@ namespace sluice::webgpu {
 std::unique_ptr<HostFactory> with_emulated_matrices(std::unique_ptr<HostFactory> factory);
 
 }  // namespace sluice::webgpu
+
+namespace sluice {
+
+// With the tests' library; null where there is none, or no GPU.
+std::unique_ptr<Device> webgpu_device_with_matrices();
+
+}  // namespace sluice

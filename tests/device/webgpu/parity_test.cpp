@@ -73,16 +73,11 @@ std::vector<ParityParam> large_workgroups() {
                     "cross_entropy", "attention_backward", "delta_rule_backward"});
 }
 // Products of matrix units, by plain WGSL.
-std::unique_ptr<Device> device_with_matrices() {
-  if (webgpu_test_device() == nullptr) return nullptr;
-  Result<std::unique_ptr<webgpu::HostFactory>> factory = webgpu::find_dawn({webgpu_test_library()});
-  CHECK(factory);
-  return make_webgpu_device(webgpu::with_emulated_matrices(*std::move(factory)));
-}
 std::vector<ParityParam> matrices() {
   FastProducts fast = kFast;
   fast.activations = Format::f16;
-  return params_of({"webgpu_matrices", device_with_matrices, fast}, {"linear", "linear_transposed", "cross_entropy"});
+  return params_of({"webgpu_matrices", webgpu_device_with_matrices, fast},
+                   {"linear", "linear_transposed", "cross_entropy"});
 }
 INSTANTIATE_TEST_SUITE_P(Matrices, Parity, testing::ValuesIn(matrices()), parity_name);
 INSTANTIATE_TEST_SUITE_P(SmallWorkgroups, Parity, testing::ValuesIn(small_workgroups()), parity_name);

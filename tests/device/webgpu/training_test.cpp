@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "device/reference/reference.h"
+#include "emulated_matrices.h"
 #include "library.h"
 #include "tests/train/trained_model.h"
 #include "tests/unwrap.h"
@@ -14,7 +15,8 @@ namespace sluice {
 namespace {
 
 // In relative norm, of each factor.
-void expect_same_gradients(const std::vector<std::vector<float>>& found, const std::vector<std::vector<float>>& want) {
+void expect_same_gradients(const std::vector<std::vector<float>>& found, const std::vector<std::vector<float>>& want,
+                           double most = 1e-4) {
   ASSERT_EQ(found.size(), want.size());
   for (size_t t = 0; t < want.size(); ++t) {
     double off = 0, all = 0;
@@ -22,7 +24,7 @@ void expect_same_gradients(const std::vector<std::vector<float>>& found, const s
       off += std::pow(double{found[t][i]} - double{want[t][i]}, 2);
       all += std::pow(double{want[t][i]}, 2);
     }
-    EXPECT_LE(std::sqrt(off), 1e-4 * std::sqrt(all)) << "factor " << t;
+    EXPECT_LE(std::sqrt(off), most * std::sqrt(all)) << "factor " << t;
   }
 }
 
@@ -52,6 +54,24 @@ TEST_P(WebGpuTraining, GradientsAreThoseOfTheReferenceDevice) {
       for (float& number : factor.numbers) number *= 0.5f;
     trained.factors->lay_out();
   }
+}
+
+class WebGpuMatrixTraining : public testing::TestWithParam<const char*> {};
+
+// Adapters are a part of their products there, forwards and backwards.
+TEST_P(WebGpuMatrixTraining, ProductsOfMatrixUnitsHaveTheirAdapters) {
+  const std::unique_ptr<Device> device = webgpu_device_with_matrices();
+  if (device == nullptr) GTEST_SKIP() << "webgpu: no library or no GPU here: tools/fetch_webgpu.sh";
+  TrainedModel trained(std::string(SLUICE_TEST_DATA) + "/" + GetParam());
+  const std::unique_ptr<Device> reference = make_reference_device_f64();
+  const TrainSequence one = drawn_sequence(trained.model, 1, kTokens), other = drawn_sequence(trained.model, 2, 6);
+  const std::vector<BatchPart> batch = {{.sequence = &one, .share = 0.25f}, {.sequence = &other, .share = -0.5f}};
+  trained.factors->clear_gradients();
+  const double want = loss_of(*trained.step(*reference), batch);
+  const std::vector<std::vector<float>> gradients = trained.gradients();
+  trained.factors->clear_gradients();
+  EXPECT_NEAR(loss_of(*trained.step(*device, Arithmetic::fast), batch), want, 1e-2);
+  expect_same_gradients(trained.gradients(), gradients, 1e-2);
 }
 
 class WebGpuOptimizer : public testing::TestWithParam<const char*> {};
@@ -142,6 +162,9 @@ TEST_P(WebGpuOptimizer, AGradientThatIsNotFiniteEndsTheUpdate) {
 
 INSTANTIATE_TEST_SUITE_P(Families, WebGpuTraining,
                          testing::Values("gemma4_dense", "gemma4_moe", "qwen3_5_moe", "deepseek_v3"),
+                         [](const auto& info) { return std::string(info.param); });
+// Qwen's small delta rule magnifies what f16 rounds: 3.5 % of a gradient, and 4 % with adapters apart from products.
+INSTANTIATE_TEST_SUITE_P(Families, WebGpuMatrixTraining, testing::Values("gemma4_dense", "gemma4_moe"),
                          [](const auto& info) { return std::string(info.param); });
 // All heads of DeepSeek's latent attention share a stored factor, which the host trains.
 INSTANTIATE_TEST_SUITE_P(Families, WebGpuOptimizer, testing::Values("gemma4_dense", "gemma4_moe", "qwen3_5_moe"),

@@ -3,10 +3,12 @@
 //   1. the logits, tile by tile of the vocabulary, then the adapter's part, and the soft cap
 //   2. the softmax's sums over parts of kRowPart words, the losses, and in place of logits their gradients
 //   3. d_x and d_inner: sums over parts of kPart words of the vocabulary, so that enough workgroups have work, and then
-//      the sums of the parts in ascending order
+//      the sums of the parts in ascending order; with matrix units the parts of kMatrixPart words are of those words
+//      that are halves at the same time, and sums of later words are added to them
 //   4. d_b: the block's rows are added to what the blocks before have left
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/kernels/matrix_tiles.h"
@@ -16,7 +18,7 @@ namespace sluice::webgpu {
 namespace {
 
 // With matrix units the vocabulary becomes halves once for each block of rows, so that blocks are larger.
-constexpr uint32_t kRows = 64, kMatrixRows = 128, kPart = 4096, kRowThreads = 256, kRowPart = 16384;
+constexpr uint32_t kRows = 64, kMatrixRows = 128, kPart = 4096, kMatrixPart = 1024, kRowThreads = 256, kRowPart = 16384;
 
 constexpr const char* kBlock = R"(
 fn block_end() -> u32 { return min(rows(), p.first_row + BLOCK_ROWS); }
@@ -169,13 +171,15 @@ struct Emitter::LossBlock {
   uint32_t outputs = 0, inputs = 0, rank = 0;
   uint32_t logits = 0, parts = 0, row_parts = 0, row_sums = 0;  // words of scratch
   bool in_matrices = false;
-  uint32_t x_halves = 0, logit_halves = 0;  // of all rows, of the block's
+  HalvesAt x_halves{}, logit_halves{};  // of all rows, of the block's
   uint32_t word_halves = 0, words_at_once = 0;
   // Of row 0, as if the block had it: numbers of 32 bits wrap around.
   uint32_t first_logits() const { return logits - first_row * outputs; }
-  uint32_t first_halves() const { return logit_halves - first_row * half_words(outputs); }
+  HalvesAt first_halves() const { return logit_halves.before(first_row); }
 };
 
+constexpr const char* kFirstOfParts = "fn finished(x: vec4f, i: u32) -> vec4f { return x; }\n";
+constexpr const char* kNextOfParts = "fn finished(x: vec4f, i: u32) -> vec4f { return load4(p.out + i) + x; }\n";
 constexpr const char* kCappedFour = R"(
 fn finished(z: vec4f, i: u32) -> vec4f { return vec4f(capped(z.x), capped(z.y), capped(z.z), capped(z.w)); }
 )";
@@ -234,16 +238,19 @@ void Emitter::emit_logits(const LossBlock& block) {
   if (op.inner != kNone) emit_all("loss_adapter", op.inner, op.b, kAddToLogit);
 }
 
-// The vocabulary's words as halves, some at a time: for each, `emit(tile, first, count)`, where its first word is
-// number `first` of the weight's tile.
+// The vocabulary's words as halves, or transposed, some at a time: for each, `emit(first, count)`.
 template <class F>
-void Emitter::for_each_of_vocabulary(const LossBlock& block, F&& emit) {
+void Emitter::for_each_of_vocabulary(const LossBlock& block, bool transposed, F&& emit) {
   const WeightId id = block.op.weight;
   const std::vector<WeightTile>& tiles = layout_.matrix(id).tiles;
   for (uint32_t tile = 0; tile < tiles.size(); ++tile) {
     for (uint64_t first = 0; first < tiles[tile].rows; first += block.words_at_once) {
       const uint64_t count = std::min<uint64_t>(block.words_at_once, tiles[tile].rows - first);
-      emit_weight_halves(id, tile, first, count, block.word_halves);
+      const WeightHalves words{.weight = id, .tile = tile, .first = first, .count = count, .to = block.word_halves};
+      if (transposed)
+        emit_transposed_halves(words);
+      else
+        emit_weight_halves(words);
       emit(static_cast<uint32_t>(tiles[tile].first_row + first), static_cast<uint32_t>(count));
     }
   }
@@ -251,15 +258,14 @@ void Emitter::for_each_of_vocabulary(const LossBlock& block, F&& emit) {
 
 void Emitter::emit_matrix_logits(const LossBlock& block) {
   const CrossEntropy& op = block.op;
-  for_each_of_vocabulary(block, [&](uint32_t first, uint32_t count) {
+  for_each_of_vocabulary(block, false, [&](uint32_t first, uint32_t count) {
     MatrixProduct product{.name = "loss_logits",
                           .extent = type(op.x).extent,
                           .first_row = block.first_row,
                           .end_row = block.first_row + block.block_rows,
                           .halves = block.x_halves,
-                          .row_words = half_words(block.inputs),
                           .weights = block.word_halves,
-                          .weight_words = weight_half_words(block.inputs),
+                          .weight_rows = count,
                           .depth = block.inputs,
                           .out = block.first_logits(),
                           .out_columns = block.outputs,
@@ -273,7 +279,7 @@ void Emitter::emit_matrix_logits(const LossBlock& block) {
   });
 }
 
-// Returns the number of parts.
+// Returns the number of parts. Those of later words are added to those of the first ones.
 uint32_t Emitter::emit_matrix_loss_products(const LossBlock& block) {
   const Extent& extent = type(block.op.x).extent;
   emit_halves({.extent = extent,
@@ -283,25 +289,25 @@ uint32_t Emitter::emit_matrix_loss_products(const LossBlock& block) {
                .first_row = block.first_row,
                .end_row = block.first_row + block.block_rows});
   uint32_t parts = 0;
-  for_each_of_vocabulary(block, [&](uint32_t first, uint32_t count) {
-    const uint32_t part_words = block.block_rows * block.inputs;
+  for_each_of_vocabulary(block, true, [&](uint32_t first, uint32_t count) {
+    const auto own = static_cast<uint32_t>(divide_up(count, kMatrixPart));
+    CHECK(first == 0 || own <= parts);
     emit_matrix_product({.name = "loss_products",
-                         .across = true,
                          .extent = extent,
                          .first_row = block.first_row,
                          .end_row = block.first_row + block.block_rows,
                          .halves = block.first_halves(),
-                         .row_words = half_words(block.outputs),
                          .weights = block.word_halves,
-                         .weight_words = weight_half_words(block.inputs),
+                         .weight_rows = block.inputs,
                          .first_x = first,
                          .depth = count,
-                         .part = kPart,
-                         .part_words = part_words,
-                         .out = block.parts + parts * part_words - block.first_row * block.inputs,
+                         .part = kMatrixPart,
+                         .part_words = block.block_rows * block.inputs,
+                         .out = block.parts - block.first_row * block.inputs,
                          .out_columns = block.inputs,
-                         .outputs = block.inputs});
-    parts += static_cast<uint32_t>(divide_up(count, kPart));
+                         .outputs = block.inputs,
+                         .finished = first == 0 ? kFirstOfParts : kNextOfParts});
+    parts = std::max(parts, own);
   });
   return parts;
 }
@@ -393,9 +399,12 @@ void Emitter::emit(const CrossEntropy& op) {
                   .inputs = shape.columns,
                   .rank = op.inner == kNone ? 0 : columns(op.inner),
                   .in_matrices = in_matrices};
+  const uint64_t at_once =
+      std::max<uint64_t>(most_weight_rows(op.weight) / kPart * kPart, std::min<uint64_t>(kPart, block.outputs));
   const auto parts_words = [&](WeightId id, uint32_t columns) {
     uint64_t parts = 0;
     for (const WeightTile& tile : layout_.matrix(id).tiles) parts += divide_up(tile.rows, kPart);
+    if (in_matrices && id == op.weight) parts = divide_up(at_once, kMatrixPart);
     return parts * block.block_rows * columns;
   };
   block.logits = scratch(uint64_t{block.block_rows} * block.outputs);
@@ -405,12 +414,11 @@ void Emitter::emit(const CrossEntropy& op) {
     block.parts =
         scratch(std::max(parts_words(op.weight, block.inputs), op.inner == kNone ? 0 : parts_words(op.b, block.rank)));
   if (in_matrices) {
-    // Whole parts at a time.
-    block.words_at_once = static_cast<uint32_t>(
-        std::max<uint64_t>(most_weight_rows(op.weight) / kPart * kPart, std::min<uint64_t>(kPart, block.outputs)));
-    block.word_halves = scratch(uint64_t{block.words_at_once} * weight_half_words(block.inputs));
+    block.words_at_once = static_cast<uint32_t>(at_once);  // whole parts
+    block.word_halves = scratch(std::max(uint64_t{block.words_at_once} * half_words(block.inputs),
+                                         uint64_t{block.inputs} * half_words(block.words_at_once)));
     block.x_halves = emit_halves(op.x);
-    if (op.has_gradients()) block.logit_halves = scratch(uint64_t{block.block_rows} * half_words(block.outputs));
+    if (op.has_gradients()) block.logit_halves = scratch_for_halves(block.block_rows, half_words(block.outputs));
   }
   if (op.d_b != kNone) add(elementwise("zeros", "fn element(i: u32) -> f32 { return 0.0; }", op.d_b));
   for (; block.first_row < most; block.first_row += block.block_rows) {

@@ -22,45 +22,13 @@ const W_LOADS = TILE_OUTPUTS * FOURS / THREADS;
 const RESULT_FOURS = OUTPUTS_EACH * 4u;
 const RESULT_STRIDE = RESULT_FOURS + 1u;
 var<workgroup> x_tile: array<array<vec4u, ROWS_EACH * 16u * STRIDE>, ROW_SIDE>;
-var<workgroup> w_tile: array<array<vec4u, W_VECTORS>, OUTPUT_SIDE>;
+var<workgroup> w_tile: array<array<vec4u, OUTPUTS_EACH * 16u * STRIDE>, OUTPUT_SIDE>;
 var<workgroup> results: array<array<vec4f, 16u * RESULT_STRIDE>, THREADS / SUBGROUP>;
 var<workgroup> powers: array<f32, TILE_ROWS>;
 alias Left = subgroup_matrix_left<f16, 16, 16>;
 alias Right = subgroup_matrix_right<f16, 16, 16>;
 alias Sums = subgroup_matrix_result<f32, 16, 16>;
 )";
-// Puts the i-th vector of a tile's weights into its place, and says where in `memory` it comes from.
-constexpr const char* kAlong = R"(
-const W_STRIDE = STRIDE;
-const W_VECTORS = OUTPUTS_EACH * 16u * W_STRIDE;
-fn put_w(i: u32, x: vec4u) {
-  let row = i / FOURS;
-  w_tile[row / (OUTPUTS_EACH * 16u)][row % (OUTPUTS_EACH * 16u) * W_STRIDE + i % FOURS] = x;
-}
-fn w_begin(i: u32, first_output: u32, last_output: u32) -> u32 {
-  return w_of_row(min(first_output + i / FOURS, last_output)) + i % FOURS * 4u;
-}
-fn w_vector(i: u32, begin: u32, k: u32, end_k: u32) -> vec4u { return four(begin + k / 2u); }
-)";
-// Rows beyond the last one are zeros: those of the step are, but a product with what is not finite would not be.
-constexpr const char* kAcross = R"(
-const ACROSS = TILE_OUTPUTS / 8u;
-const ACROSS_EACH = OUTPUTS_EACH * 2u;
-const W_STRIDE = ACROSS_EACH + 1u;
-const W_VECTORS = 32u * W_STRIDE;
-fn put_w(i: u32, x: vec4u) {
-  w_tile[i % ACROSS / ACROSS_EACH][i / ACROSS * W_STRIDE + i % ACROSS_EACH] = x;
-}
-fn w_begin(i: u32, first_output: u32, last_output: u32) -> u32 {
-  return min(first_output + i % ACROSS * 8u, last_output / 8u * 8u) / 2u;
-}
-fn w_vector(i: u32, begin: u32, k: u32, end_k: u32) -> vec4u {
-  let row = k + i / ACROSS;
-  if (row >= end_k) { return vec4u(); }
-  return four(w_of_row(row) + begin);
-}
-)";
-
 // The loops over what a thread prefetches are faster than as many statements (docs/experiments.md).
 constexpr const char* kBefore = R"(
   let subgroup = thread / SUBGROUP;
@@ -70,16 +38,19 @@ constexpr const char* kBefore = R"(
   var x_at: array<u32, X_LOADS>;
   for (var l = 0u; l < X_LOADS; l++) {
     let at = thread + l * THREADS;
-    x_at[l] = x_of_row(first + min(at / FOURS, count - 1u)) + first_x / 2u + at % FOURS * 4u;
+    x_at[l] = x_of_row(first + min(at / FOURS, count - 1u)) + first_x / 32u * x_block() + at % FOURS * 4u;
   }
   var w_at: array<u32, W_LOADS>;
-  for (var l = 0u; l < W_LOADS; l++) { w_at[l] = w_begin(thread + l * THREADS, first_output, last_output); }
+  for (var l = 0u; l < W_LOADS; l++) {
+    let at = thread + l * THREADS;
+    w_at[l] = w_of_row(min(first_output + at / FOURS, last_output)) + at % FOURS * 4u;
+  }
   var next_x: array<vec4u, X_LOADS>;
   var next_w: array<vec4u, W_LOADS>;
 )";
 constexpr const char* kFetch = R"(
-    for (var l = 0u; l < X_LOADS; l++) { next_x[l] = four(x_at[l] + (${k}) / 2u); }
-    for (var l = 0u; l < W_LOADS; l++) { next_w[l] = w_vector(thread + l * THREADS, w_at[l], ${k}, end_k); }
+    for (var l = 0u; l < X_LOADS; l++) { next_x[l] = four(x_at[l] + (${k}) / 32u * x_block()); }
+    for (var l = 0u; l < W_LOADS; l++) { next_w[l] = four(w_at[l] + (${k}) / 32u * w_block()); }
 )";
 // While a tile is multiplied, the threads prefetch its next 32 columns.
 constexpr const char* kLoop = R"(
@@ -91,7 +62,11 @@ ${fetch_first}  }
       let row = at / FOURS;
       x_tile[row / (ROWS_EACH * 16u)][row % (ROWS_EACH * 16u) * STRIDE + at % FOURS] = next_x[l];
     }
-    for (var l = 0u; l < W_LOADS; l++) { put_w(thread + l * THREADS, next_w[l]); }
+    for (var l = 0u; l < W_LOADS; l++) {
+      let at = thread + l * THREADS;
+      let row = at / FOURS;
+      w_tile[row / (OUTPUTS_EACH * 16u)][row % (OUTPUTS_EACH * 16u) * STRIDE + at % FOURS] = next_w[l];
+    }
     workgroupBarrier();
     if (k + 32u < end_k) {
 ${fetch_next}    }
@@ -143,27 +118,24 @@ MatrixTile matrix_tile(uint64_t rows, uint64_t outputs) {
 }
 
 // Sums of matrices are separate variables, because arrays that a loop indexes may lie in memory.
-void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& tile, bool across,
-                     const std::string& begin, const std::string& end) {
+void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& tile, const std::string& begin,
+                     const std::string& end) {
   use_matrices(kernel, adapter);
   kernel.threads = tile.threads();
   kernel.constants.insert(kernel.constants.end(), {{"ROW_SIDE", tile.row_side},
                                                    {"ROWS_EACH", tile.rows_each},
                                                    {"OUTPUT_SIDE", tile.output_side},
                                                    {"OUTPUTS_EACH", tile.outputs_each}});
-  kernel.snippets.insert(kernel.snippets.end(), {kTile, across ? kAcross : kAlong});
+  kernel.snippets.emplace_back(kTile);
   std::string sums, multiply, kept;
   for (uint32_t half = 0; half < 2; ++half) {
     multiply += "    {\n";
     for (uint32_t i = 0; i < tile.rows_each; ++i)
       multiply += cat("      let x_", i, " = subgroupMatrixLoad<Left, row_major>(&x_tile[x_side], ", i * 16,
                       "u * STRIDE + ", half * 2, "u, STRIDE);\n");
-    for (uint32_t j = 0; j < tile.outputs_each; ++j) {
-      const std::string at =
-          across ? cat(half * 16, "u * W_STRIDE + ", j * 2, "u") : cat(j * 16, "u * W_STRIDE + ", half * 2, "u");
-      multiply += cat("      let w_", j, " = subgroupMatrixLoad<Right, ", across ? "row_major" : "col_major",
-                      ">(&w_tile[w_side], ", at, ", W_STRIDE);\n");
-    }
+    for (uint32_t j = 0; j < tile.outputs_each; ++j)
+      multiply += cat("      let w_", j, " = subgroupMatrixLoad<Right, col_major>(&w_tile[w_side], ", j * 16,
+                      "u * STRIDE + ", half * 2, "u, STRIDE);\n");
     for (uint32_t i = 0; i < tile.rows_each; ++i)
       for (uint32_t j = 0; j < tile.outputs_each; ++j)
         multiply += cat("      sums_", i, "_", j, " = subgroupMatrixMultiplyAccumulate(x_", i, ", w_", j, ", sums_", i,

@@ -5,10 +5,11 @@
 // other rows.
 //
 // Both become f16 before, in dispatches of their own: a tile that decodes its weights itself waits for them before it
-// multiplies (docs/experiments.md). In `memory` a row's numbers lie two a word, padded with zeros to a multiple of
-// kMatrixColumns. Each row of a step is divided by a power of two, so that its largest number is from 2^13 to 2^14:
-// none overflows, and small ones keep their digits. Four words behind the row have that power, by which the result is
-// multiplied again. A row with a number that is not finite has results that are not finite.
+// multiplies (docs/experiments.md). In `memory` they lie in blocks of kMatrixColumns columns: a block has those numbers
+// of all rows, two a word, one row behind another, so that a tile reads neighbouring words. The last block is padded
+// with zeros. Each row of a step is divided by a power of two, so that its largest number is from 2^13 to 2^14: none
+// overflows, and small ones keep their digits. Each row's power, by which its results are multiplied again, lies behind
+// the blocks. A row with a number that is not finite has results that are not finite.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +32,28 @@ MatrixTile matrix_tile(uint64_t rows, uint64_t outputs);
 
 // Numbers of a row that a tile takes at once.
 inline constexpr uint32_t kMatrixColumns = 32;
-// The words of a row of a weight.
-inline uint32_t weight_half_words(uint32_t columns) {
+// The words of a row's numbers, in all blocks; and those of a row in one block.
+inline uint32_t half_words(uint32_t columns) {
   return (columns + kMatrixColumns - 1) / kMatrixColumns * (kMatrixColumns / 2);
 }
-// The words of a row of a step.
-inline uint32_t half_words(uint32_t columns) { return weight_half_words(columns) + 4; }
+inline constexpr uint32_t kBlockWords = kMatrixColumns / 2;
+// So that powers are stored as vectors.
+inline constexpr uint32_t kPowerWords = 4;
+
+// Where rows lie as halves: the words of row 0 in the first block and of its power, and those from a block to the next.
+struct HalvesAt {
+  uint32_t first = 0, power = 0, block = 0;
+  // As if they began with another row.
+  HalvesAt before(uint32_t rows) const { return {first - rows * kBlockWords, power - rows * kPowerWords, block}; }
+};
 
 //   fn power_for(largest: f32) -> f32   the power of two, or infinity
 //   fn inverse_of(power: f32) -> f32
 //   fn eight_halves(a: vec4f, b: vec4f) -> vec4u
 extern const char* const kAsHalves;
 
-// Gives a kernel the declarations of a tile, and makes its body of `begin`, the statements of the tile and `end`.
-// Outputs are rows of the weight, or with `across` its columns. The statements need in scope:
+// Gives a kernel the declarations of a tile, and makes its body of `begin`, the statements of the tile and `end`. The
+// statements need in scope:
 //   thread
 //   first, count               the tile's rows, the same for all threads
 //   first_k, end_k             the sum's range along the weight; first_k is a multiple of kMatrixColumns
@@ -55,9 +64,10 @@ extern const char* const kAsHalves;
 //   fn x_of_row(row: u32) -> u32    the word at which a row of the step begins
 //   fn power_of_row(row: u32) -> f32
 //   fn w_of_row(row: u32) -> u32    the word at which a row of the weight begins
+//   x_block(), w_block()            the words from a block of columns to the next
 //   fn keep_four(out: u32, row: u32, output: u32, x: vec4f)
 // which keeps four neighbouring outputs of a row, of which some may be beyond the last one.
-void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& tile, bool across,
-                     const std::string& begin, const std::string& end);
+void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& tile, const std::string& begin,
+                     const std::string& end);
 
 }  // namespace sluice::webgpu
