@@ -76,6 +76,8 @@ struct LookedAt {
 // fn NAME(x: f32) -> f32; needs kMath.
 std::string activation_text(ActivationKind kind, std::string_view name = "activate");
 
+// The most results of a row, for which threads share the sums.
+inline constexpr uint32_t kMostNarrow = 16;
 // Of workgroup memory, for the sums and reductions of a kernel of products.
 inline constexpr uint64_t kOtherWorkgroupBytes = 3072;
 
@@ -197,7 +199,13 @@ class Emitter {
   bool may_finish(const LinearTransposed& op) const;
   void emit_product(const Linear& op, const Finishing& finish);
   void emit_product(const LinearTransposed& op, const Finishing& finish);
-  void emit_narrow(const Linear& op, const Finishing& finish);  // backward_products.cpp
+  // narrow_products.cpp, of a weight with at most kMostNarrow rows, or columns if it is transposed, in one tile.
+  struct NarrowProduct {
+    WeightId weight = kNone;
+    ValueId x = kNone;
+    bool transposed = false;
+  };
+  void emit_narrow(const NarrowProduct& of, const Finishing& finish);
   void emit_transposed_tiles(const LinearTransposed& op, const Finishing& finish);
   uint32_t part_words(ValueId out) const;
   void emit_sum_of_parts(const char* name, const Finishing& finish, uint32_t parts, uint32_t sums);

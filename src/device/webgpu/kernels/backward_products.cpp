@@ -1,6 +1,6 @@
-// linear_transposed, outer_sum, expert_linear, expert_linear_transposed, expert_outer_sum, and linear of many rows with
-// few outputs: products by tiles in f32 (tiled_products.h), except those transposed that fast arithmetic computes with
-// integers (ops_integer_tiles.cpp).
+// linear_transposed, outer_sum, expert_linear, expert_linear_transposed and expert_outer_sum: products by tiles in f32
+// (tiled_products.h), except those transposed that fast arithmetic computes with integers (ops_integer_tiles.cpp) or
+// matrix units (ops_matrix_tiles.cpp), and narrow ones (narrow_products.cpp).
 //
 // Products with experts take the rows that have chosen an expert together. One workgroup lists the choices expert by
 // expert, in ascending order, so that sums over them have one order. If each row meets all experts, no list is needed.
@@ -13,17 +13,11 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kPart = 512;  // rows of a weight with few columns, over which a workgroup sums
-// Columns of a weight with few rows, over which a workgroup sums at least; the most sums of a result.
-constexpr uint32_t kLeastColumns = 256, kMostSums = 16;
-
-// All tiles of rows() by COLUMNS results, of PARTS sums over PART numbers each.
-constexpr const char* kJobOfParts = R"(
+// All tiles of rows() by COLUMNS results.
+constexpr const char* kJobOfRows = R"(
 fn job_of(group: u32) -> Job {
   let blocks = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
-  let part = group / blocks % PARTS;
-  return Job(group / blocks / PARTS * TILE_ROWS, rows(), group % blocks * TILE_COLUMNS, COLUMNS, part * PART,
-             min((part + 1u) * PART, p.depth), part);
+  return Job(group / blocks * TILE_ROWS, rows(), group % blocks * TILE_COLUMNS, COLUMNS, 0u, p.depth, 0u);
 }
 )";
 // All tiles of rows() by COLUMNS results, sums over the rows of another value.
@@ -162,6 +156,8 @@ bool Emitter::may_finish(const LinearTransposed& op) const {
 void Emitter::emit_product(const LinearTransposed& op, const Finishing& finish) {
   if (has_transposed_matrix_tiles(op.weight)) return emit_matrix_transposed(op, finish);
   if (has_integer_columns(op.weight)) return emit_integer_transposed(op);
+  if (columns(op.out) <= kMostNarrow && layout_.matrix(op.weight).tiles.size() == 1)
+    return emit_narrow({.weight = op.weight, .x = op.x, .transposed = true}, finish);
   emit_transposed_tiles(op, finish);
 }
 
@@ -170,40 +166,30 @@ void Emitter::emit_transposed_tiles(const LinearTransposed& op, const Finishing&
   const uint32_t inputs = program_.weights[op.weight].shape.columns;
   const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = inputs, .right = RightTable::across};
   const ProductTile side = product_tile(adapter_, product);
-  // Few columns have few tiles, so their sums are made in parts, which more workgroups compute.
-  const bool is_narrow = side.columns_each == 1 && matrix.tiles.size() == 1;
-  const auto parts = is_narrow ? static_cast<uint32_t>(divide_up(matrix.tiles.front().rows, kPart)) : 1;
-  const uint32_t sums = parts == 1 ? at(finish.out) : scratch(uint64_t{parts} * part_words(op.out));
   for (uint32_t tile = 0; tile < matrix.tiles.size(); ++tile) {
     Kernel kernel{.name = "linear_transposed", .extent = type(op.x).extent};
-    kernel.constants = {{"COLUMNS", inputs},
-                        {"X_COLUMNS", columns(op.x)},
-                        {"IS_FIRST", tile == 0 ? 1u : 0u},
-                        {"PART", parts == 1 ? ~0u : kPart},
-                        {"PARTS", parts}};
+    kernel.constants = {{"COLUMNS", inputs}, {"X_COLUMNS", columns(op.x)}, {"IS_FIRST", tile == 0 ? 1u : 0u}};
     kernel.params = {{"x", at(op.x)},
-                     {"out", sums},
-                     {"part_words", part_words(op.out)},
+                     {"out", at(finish.out)},
                      {"first", static_cast<uint32_t>(matrix.tiles[tile].first_row)},
                      {"depth", static_cast<uint32_t>(matrix.tiles[tile].rows)}};
     kernel.bindings = {memory(), weight("w", op.weight, tile)};
     kernel.snippets = {decoder(op.weight, "w")};
     use_tiled_product(kernel, adapter_, product);
-    kernel.snippets.emplace_back(kJobOfParts);
-    use_finish(kernel, parts == 1 ? finish : Finishing{}, "f32");
+    kernel.snippets.emplace_back(kJobOfRows);
+    use_finish(kernel, finish, "f32");
     kernel.snippets.emplace_back(R"(
 fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + p.first + k); }
 fn weight_row(job: Job, k: u32) -> u32 { return k; }
 fn finish(job: Job, m: u32, n: u32, sum: f32) {
   let at = m * COLUMNS + n;
-  let to = p.out + job.place * p.part_words + at;
+  let to = p.out + at;
   if (IS_FIRST == 1u) { store(to, finished(sum, at)); } else { store(to, load(to) + sum); }
 }
 )");
-    kernel.grid = {.per = side.rows(), .times = parts * divide_up(inputs, side.columns())};
+    kernel.grid = {.per = side.rows(), .times = divide_up(inputs, side.columns())};
     add(kernel);
   }
-  if (parts > 1) emit_sum_of_parts("linear_transposed_parts", finish, parts, sums);
 }
 
 // The words of one part of all sums of a value.
@@ -225,35 +211,6 @@ fn part(i: u32) -> Part {
   kernel.params.insert(kernel.params.end(), {{"parts", sums}, {"part_words", part_words(finish.out)}});
   if (scales) kernel.params.push_back({"factor", finish.factor});
   add(kernel);
-}
-
-// Few outputs have few tiles, so their sums are made in parts, which more workgroups compute.
-void Emitter::emit_narrow(const Linear& op, const Finishing& finish) {
-  const uint32_t outputs = columns(op.out), inputs = columns(op.x);
-  const TiledProduct product{.rows = most_rows(type(op.x).extent), .columns = outputs, .right = RightTable::along};
-  const ProductTile side = product_tile(adapter_, product);
-  const auto part = static_cast<uint32_t>(std::max<uint64_t>(kLeastColumns, divide_up(inputs, kMostSums * 16) * 16));
-  const auto parts = static_cast<uint32_t>(divide_up(inputs, part));
-  const uint32_t sums = parts == 1 ? at(finish.out) : scratch(uint64_t{parts} * part_words(op.out));
-  Kernel kernel{.name = "linear_narrow", .extent = type(op.x).extent};
-  kernel.constants = {{"COLUMNS", outputs}, {"X_COLUMNS", inputs}, {"PART", part}, {"PARTS", parts}};
-  kernel.params = {{"x", at(op.x)}, {"out", sums}, {"part_words", part_words(op.out)}, {"depth", inputs}};
-  kernel.bindings = {memory(), weight("w", op.weight, 0)};
-  kernel.snippets = {decoder(op.weight, "w")};
-  use_tiled_product(kernel, adapter_, product);
-  kernel.snippets.emplace_back(kJobOfParts);
-  use_finish(kernel, parts == 1 ? finish : Finishing{}, "f32");
-  kernel.snippets.emplace_back(R"(
-fn left_at(job: Job, m: u32, k: u32) -> f32 { return load(p.x + m * X_COLUMNS + k); }
-fn weight_row(job: Job, n: u32) -> u32 { return n; }
-fn finish(job: Job, m: u32, n: u32, sum: f32) {
-  let at = m * COLUMNS + n;
-  store(p.out + job.place * p.part_words + at, finished(sum, at));
-}
-)");
-  kernel.grid = {.per = side.rows(), .times = parts * divide_up(outputs, side.columns())};
-  add(kernel);
-  if (parts > 1) emit_sum_of_parts("linear_parts", finish, parts, sums);
 }
 
 void Emitter::emit(const OuterSum& op) {

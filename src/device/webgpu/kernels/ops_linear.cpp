@@ -171,16 +171,17 @@ bool Emitter::is_narrow(WeightId weight) const {
   return shape.columns >= 512 && shape.rows <= 32;
 }
 
-// At most as many outputs as a tile of 16 threads a side has. Other narrow weights meet each row by itself.
+// Other narrow weights meet each row by itself.
 bool Emitter::is_narrowest(WeightId weight) const {
-  return is_narrow(weight) && program_.weights[weight].shape.rows <= 16 && layout_.matrix(weight).tiles.size() == 1;
+  return is_narrow(weight) && program_.weights[weight].shape.rows <= kMostNarrow &&
+         layout_.matrix(weight).tiles.size() == 1;
 }
 
 void Emitter::emit(const Linear& op) { emit_product(op, {.out = op.out}); }
 
 void Emitter::emit_product(const Linear& op, const Finishing& finish) {
   if (!has_few_rows(type(op.x).extent) && is_narrowest(op.weight)) {
-    emit_narrow(op, finish);
+    emit_narrow({.weight = op.weight, .x = op.x}, finish);
     if (op.adapter) emit_adapters(std::array{&op});
     return;
   }
