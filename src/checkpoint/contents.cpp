@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 4 << 20;
 
-// Releases each page after reading it, so that reading a whole model does not count against --memory.
+// By pieces in memory of its own, so that reading a whole model does not count against --memory.
 void add_tensor(Checksum& sum, const StoredTensor& tensor, const auto& read) {
   const std::string about =
       cat(tensor.name.size(), ' ', tensor.name, ' ', format_name(tensor.format), ' ', format_shape(tensor.shape), '\n');
@@ -18,9 +18,7 @@ void add_tensor(Checksum& sum, const StoredTensor& tensor, const auto& read) {
   StoredAt at = tensor.bytes.data();
   for (uint64_t left = tensor.bytes.size(); left > 0;) {
     const uint64_t count = std::min(left, kPieceBytes);
-    const std::span piece(at.read(count, room), static_cast<size_t>(count));
-    sum.add(piece);
-    if (at.in_memory()) give_back_mapped(piece);
+    sum.add(std::span(at.fetch(count, room), static_cast<size_t>(count)));
     at += count;
     left -= count;
     read(count);

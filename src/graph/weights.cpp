@@ -151,7 +151,7 @@ void ExpertRows::decode(uint32_t first, uint32_t count, float* to) const {
     std::vector<std::byte> room;
     const uint64_t bytes = row_bytes(source_->format, columns);
     for (uint32_t i = 0; i < count; ++i)
-      decode_row(source_->format, source_->row(expert_, first + i).read(bytes, room), to + uint64_t{i} * columns,
+      decode_row(source_->format, source_->row(expert_, first + i).fetch(bytes, room), to + uint64_t{i} * columns,
                  columns);
   }
   for (size_t part = 0; part < source_->parts.size(); ++part) apply(part, first, count, to);

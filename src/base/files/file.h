@@ -57,6 +57,7 @@ class FileSource final : public ByteSource {
   Status read_at(uint64_t offset, std::span<std::byte> into) const override;
 
  private:
+  friend class Mapping;
   FileSource(std::string path, int descriptor, uint64_t size)
       : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
 
@@ -67,7 +68,7 @@ class FileSource final : public ByteSource {
 
 // A whole file mapped for reading, and unmapped on destruction. An empty file has no bytes. A mapping follows changes
 // of the file. Reading beyond the end of a file that was cut meanwhile raises SIGBUS (see mapped_file_at). Overwritten
-// bytes show their new values; check_unchanged() notices that.
+// bytes show their new values; check_unchanged() notices that. The file stays open, too, for stored().
 //
 // A page maps nothing. A file that the page reads stays where it is: bytes() is empty, and stored() reads the file
 // (memory_files.h).

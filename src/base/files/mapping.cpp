@@ -18,12 +18,13 @@ namespace sluice {
 
 // One mapped file, in a list that the SIGBUS handler reads.
 struct Mapping::File {
-  File(const std::string& named, const struct stat& found, std::span<const std::byte> mapped);
+  File(std::unique_ptr<FileSource> opened, const struct stat& found, std::span<const std::byte> mapped);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File();
 
-  const std::string path;
+  const std::unique_ptr<FileSource> source;
+  const std::string& path = source->path_;
   const struct stat facts;          // when it was mapped
   const int64_t mapped_at = now();  // in seconds, on the clock of files' times
   const std::span<const std::byte> bytes;
@@ -42,8 +43,8 @@ struct Mapping::File {
 std::mutex Mapping::File::changing;
 std::atomic<Mapping::File*> Mapping::File::first{nullptr};
 
-Mapping::File::File(const std::string& named, const struct stat& found, std::span<const std::byte> mapped)
-    : path(named), facts(found), bytes(mapped) {
+Mapping::File::File(std::unique_ptr<FileSource> opened, const struct stat& found, std::span<const std::byte> mapped)
+    : source(std::move(opened)), facts(found), bytes(mapped) {
   const std::lock_guard lock(changing);
   next = first.load();
   first = this;
@@ -98,11 +99,11 @@ bool same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_s
 Result<Mapping> Mapping::open(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return system_error(path, "open", errno);
+  std::unique_ptr<FileSource> source(new FileSource(path, descriptor, 0));
   struct stat facts{};
-  auto bytes = map_descriptor(path, descriptor, facts);
-  ::close(descriptor);  // the mapping holds the file by itself
-  if (!bytes) return std::move(bytes).error();
-  return Mapping(std::make_unique<File>(path, facts, *bytes));
+  TRY(const std::span<const std::byte> bytes, map_descriptor(path, descriptor, facts));
+  source->size_ = bytes.size();
+  return Mapping(std::make_unique<File>(std::move(source), facts, bytes));
 }
 
 Status Mapping::check_unchanged() const {
@@ -123,7 +124,9 @@ std::string Mapping::version() const {
              ' ', facts.st_ctim.tv_sec, '.', facts.st_ctim.tv_nsec);
 }
 
-StoredBytes Mapping::stored() const { return bytes_; }
+StoredBytes Mapping::stored() const {
+  return bytes_.empty() ? StoredBytes() : StoredBytes(StoredAt(bytes_.data(), *file_->source, 0), bytes_.size());
+}
 
 Mapping::Mapping(std::unique_ptr<File> file) : bytes_(file->bytes), file_(std::move(file)) {}
 Mapping::Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})), file_(std::move(other.file_)) {}

@@ -1,5 +1,7 @@
 // A reference to stored bytes. The bytes lie in memory, mapped or not, or in a file without addresses, as in a page.
-// The bytes of such a file are read when they are needed.
+// The bytes of such a file are read when they are needed. Those of a mapped file can be read, too: where a virtual
+// machine makes page faults slow, that is several times as fast as touching pages for the first time
+// (docs/experiments.md).
 #pragma once
 
 #include <cstddef>
@@ -19,8 +21,12 @@ class StoredAt {
   StoredAt() = default;
   StoredAt(const std::byte* memory) : memory_(memory) {}
   StoredAt(const ByteSource& file, uint64_t offset) : file_(&file), offset_(offset) {}
+  // A byte of a mapped file.
+  StoredAt(const std::byte* memory, const ByteSource& file, uint64_t offset)
+      : memory_(memory), file_(&file), offset_(offset) {}
 
-  bool in_memory() const { return file_ == nullptr; }
+  bool in_memory() const { return memory_ != nullptr || file_ == nullptr; }
+  bool in_file() const { return file_ != nullptr; }
   // For bytes in memory: all except a page's files.
   operator const std::byte*() const {
     CHECK(in_memory());
@@ -29,12 +35,13 @@ class StoredAt {
   // `bytes` bytes from here on, in place or copied into `room`. If the file cannot be read they are zeros, and
   // Mapping::check_unchanged() returns the error.
   const std::byte* read(uint64_t bytes, std::vector<std::byte>& room) const;
+  // The same, but bytes of a mapped file are copied, too, for bytes that are wanted once. If that file cannot be read
+  // they are those in place.
+  const std::byte* fetch(uint64_t bytes, std::vector<std::byte>& room) const;
 
   StoredAt& operator+=(uint64_t bytes) {
-    if (in_memory())
-      memory_ += static_cast<size_t>(bytes);
-    else
-      offset_ += bytes;
+    if (memory_ != nullptr) memory_ += static_cast<size_t>(bytes);
+    if (file_ != nullptr) offset_ += bytes;
     return *this;
   }
   friend StoredAt operator+(StoredAt at, uint64_t bytes) { return at += bytes; }

@@ -92,13 +92,19 @@ void Executor::run_gated_mlp(const Block& block) {
 }
 
 void Executor::run(const Embed& op) {
+  // A decode step's few rows are likely to come again.
+  constexpr uint64_t kFewEmbedded = 8;
   const TensorSource& table = memory_.weight(op.weight);
+  const bool are_few = rows(op.out) <= kFewEmbedded;
   each_row(op.out, [&](uint64_t row) {
     for (uint32_t head = 0; head < type(op.out).heads; ++head) {
       const int32_t id = integers(op.ids, row)[head];
       CHECK(id >= 0 && static_cast<uint32_t>(id) < table.shape.rows);
       float* out = result(op.out, row) + uint64_t{head} * table.shape.columns;
-      memory_.decode(op.weight, 0, static_cast<uint32_t>(id), out, op.scale);
+      if (are_few)
+        memory_.decode(op.weight, 0, static_cast<uint32_t>(id), out, op.scale);
+      else
+        memory_.decode_once(op.weight, static_cast<uint32_t>(id), out, op.scale);
     }
     if (op.adapter) add_adapter(op, row);
   });

@@ -101,6 +101,15 @@ void Memory::decode(WeightId id, uint32_t expert, uint32_t row, float* out, floa
   if (factor != 1.0f) kernels.scale(out, factor, out, source.shape.columns);
 }
 
+void Memory::decode_once(WeightId id, uint32_t row, float* out, float factor) const {
+  const TensorSource& source = weights_[id];
+  if (!source.parts.empty()) return decode(id, 0, row, out, factor);
+  std::vector<std::byte> room;
+  plan_->kernels().formats[static_cast<int>(source.format)].decode(
+      source.row(0, row).fetch(row_bytes(source.format, source.shape.columns), room), out, source.shape.columns,
+      factor);
+}
+
 void Memory::place_activations() {
   std::byte* at = activations_.data();
   const auto next = [&](uint64_t bytes) { return std::exchange(at, at + (bytes + 63) / 64 * 64); };

@@ -40,6 +40,8 @@ class Memory {
   ProductArgs matrix(WeightId id, uint32_t expert) const;
   // out = a row of the matrix * factor
   void decode(WeightId id, uint32_t expert, uint32_t row, float* out, float factor) const;
+  // The same of a matrix of rows that are wanted once: they are read where they lie in a file.
+  void decode_once(WeightId id, uint32_t row, float* out, float factor) const;
   // A factor decoded to f32, row after row; null for no weight.
   const float* factors(WeightId id) const { return id == kNone ? nullptr : factors_[id].data(); }
 

@@ -15,8 +15,8 @@ class PackedWeights {
   // For weights that stay in place in `stored`.
   static Result<PackedWeights> take(const CpuPlan& plan, std::span<const TensorSource> stored);
 
-  // Packs the next `bytes` or a little more on all threads, and releases the mapped pages that it read. Must not run
-  // beside products.
+  // Packs the next `bytes` or a little more on all threads. Rows in files are read, mapped pages in place are released.
+  // Must not run beside products.
   void pack(uint64_t bytes, ThreadPool& pool);
   bool done() const { return next_ == matrices_.size(); }
 
@@ -40,6 +40,7 @@ class PackedWeights {
   size_t next_ = 0;                             // matrix
   uint64_t next_panel_ = 0;                     // of the next matrix
   LargeBuffer memory_;
+  std::vector<std::vector<std::byte>> rooms_;  // by thread: stored rows, until all are packed
 };
 
 }  // namespace sluice::cpu

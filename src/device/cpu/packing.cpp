@@ -26,7 +26,7 @@ void pack_panels(const PackArgs& args, uint64_t first, uint64_t last) {
   for (uint64_t panel = first; panel < last; ++panel) {
     const std::byte* rows[kPanelOutputs];
     for (uint64_t l = 0; l < kPanelOutputs; ++l)
-      rows[l] = args.from + std::min(panel * kPanelOutputs + l, args.rows - 1) * args.from_stride;
+      rows[l] = args.from + (std::min(panel * kPanelOutputs + l, args.rows - 1) - args.first_row) * args.from_stride;
     std::byte* to = args.to + panel * kPanelOutputs * args.stored_row;
     for (uint64_t at = 0; at < args.stored_row; at += args.packing.bytes)
       pack_block(args.packing, rows, at, to + at * kPanelOutputs);

@@ -14,7 +14,8 @@ constexpr uint64_t packed_bytes(uint64_t stored_row, uint64_t rows) {
 // Panels [first, last) of a matrix of `rows` rows. A panel of fewer than sixteen rows repeats its last row.
 struct PackArgs {
   BlockPacking packing{};
-  const std::byte* from = nullptr;  // row r at from + r * from_stride
+  const std::byte* from = nullptr;  // row r at from + (r - first_row) * from_stride
+  uint64_t first_row = 0;
   uint64_t from_stride = 0;
   uint64_t stored_row = 0;
   uint64_t rows = 0;

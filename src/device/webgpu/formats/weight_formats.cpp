@@ -182,7 +182,7 @@ const std::byte* packed_weight_rows(const TensorSource& source, const WeightRows
   if (!source.parts.empty() || bytes != row_words * 4 || source.row_stride != bytes) return nullptr;
   const std::span<const WeightPiece> pieces = weight_format(source.format)->pieces;
   const bool is_whole = pieces[0].bytes == format_info(source.format).block_bytes && pieces[0].repack == nullptr;
-  return is_whole && pieces[1].bytes == 0 ? source.row(rows.expert, rows.first).read(bytes * rows.count, room)
+  return is_whole && pieces[1].bytes == 0 ? source.row(rows.expert, rows.first).fetch(bytes * rows.count, room)
                                           : nullptr;
 }
 
@@ -192,7 +192,7 @@ void pack_weight_rows(const TensorSource& source, const WeightRows& rows, uint64
     const WeightFormat& format = *weight_format(source.format);
     const uint64_t bytes = (rows.count - 1) * source.row_stride + row_bytes(source.format, columns);
     std::vector<std::byte> room;
-    const std::byte* const stored = source.row(rows.expert, rows.first).read(bytes, room);
+    const std::byte* const stored = source.row(rows.expert, rows.first).fetch(bytes, room);
     for (uint32_t i = 0; i < rows.count; ++i)
       format.pack_row(stored + i * source.row_stride, columns, words + i * row_words);
     return;
