@@ -322,45 +322,53 @@ void Emitter::emit_matrix_transposed(const LinearTransposed& op, const Finishing
 // Behind the columns of the weight and its rows lie those of the factor and its rows, so that one product has both
 // sums.
 bool Emitter::emit_joined(const JoinedRun& run) {
-  const auto joined = [&](WeightId weight, ValueId x, WeightId factor, ValueId inner, bool transposed) {
-    const MatrixLayout &of_weight = layout_.matrix(weight), &of_factor = layout_.matrix(factor);
-    const uint32_t outputs = columns(run.finish.out), inputs = columns(x), more = columns(inner);
-    const uint32_t words = half_words(inputs) + half_words(more);
-    if (!has_matrix_tiles(weight) || of_weight.tiles.size() > 1 || of_factor.tiles.size() > 1 ||
-        uint64_t{outputs} * words > kMostWeightWords || has_few_rows(type(x).extent))
-      return false;
-    if (run.inner) {
-      const auto& product = std::get<Linear>(program_.ops[run.wide_op + 1]);
-      if (!may_finish(product)) return false;
-      emit_product(product, *run.inner);
-    }
-    const Extent& extent = type(x).extent;
-    const HalvesAt halves = scratch_for_halves(most_rows(extent), words);
-    emit_halves(
-        {.extent = extent, .x = at(x), .columns = inputs, .more = at(inner), .more_columns = more, .to = halves});
-    const uint32_t weights = scratch(uint64_t{outputs} * words);
-    const WeightHalves both{
-        .weight = weight, .count = program_.weights[weight].shape.rows, .to = weights, .more = factor};
-    if (transposed)
-      emit_transposed_halves(both);
-    else
-      emit_weight_halves(both);
-    emit_summed_product({.extent = extent,
-                         .halves = halves,
-                         .weights = weights,
-                         .weight_rows = outputs,
-                         .depth = whole_columns(inputs) + more,
-                         .outputs = outputs},
-                        run.finish);
-    return true;
+  struct Operands {
+    WeightId weight = kNone;
+    ValueId x = kNone;
+    bool has_adapter = false;
   };
-  const Op &wide = program_.ops[run.wide_op], &narrow = program_.ops[run.narrow_op];
-  if (const auto* linear = std::get_if<Linear>(&wide)) {
-    const auto& outer = std::get<Linear>(narrow);
-    return !linear->adapter && !outer.adapter && joined(linear->weight, linear->x, outer.weight, outer.x, false);
+  const auto operands_of = [&](uint32_t op) -> Operands {
+    if (const auto* linear = std::get_if<Linear>(&program_.ops[op]))
+      return {linear->weight, linear->x, bool{linear->adapter}};
+    const auto& transposed = std::get<LinearTransposed>(program_.ops[op]);
+    return {transposed.weight, transposed.x};
+  };
+  const Operands wide = operands_of(run.wide_op), narrow = operands_of(run.narrow_op);
+  const uint32_t outputs = columns(run.finish.out), inputs = columns(wide.x), more = columns(narrow.x);
+  const uint32_t words = half_words(inputs) + half_words(more);
+  if (wide.has_adapter || narrow.has_adapter || !has_matrix_tiles(wide.weight) || has_few_rows(type(wide.x).extent) ||
+      layout_.matrix(wide.weight).tiles.size() > 1 || layout_.matrix(narrow.weight).tiles.size() > 1 ||
+      uint64_t{outputs} * words > kMostWeightWords)
+    return false;
+  if (run.inner) {
+    const auto& product = std::get<Linear>(program_.ops[run.wide_op + 1]);
+    if (may_finish(product)) {
+      emit_product(product, *run.inner);
+    } else {
+      emit(product);
+      emit(std::get<Scale>(program_.ops[run.wide_op + 2]));
+    }
   }
-  const auto &transposed = std::get<LinearTransposed>(wide), &outer = std::get<LinearTransposed>(narrow);
-  return joined(transposed.weight, transposed.x, outer.weight, outer.x, true);
+  const Extent& extent = type(wide.x).extent;
+  const HalvesAt halves = scratch_for_halves(most_rows(extent), words);
+  emit_halves(
+      {.extent = extent, .x = at(wide.x), .columns = inputs, .more = at(narrow.x), .more_columns = more, .to = halves});
+  const WeightHalves both{.weight = wide.weight,
+                          .count = program_.weights[wide.weight].shape.rows,
+                          .to = scratch(uint64_t{outputs} * words),
+                          .more = narrow.weight};
+  if (std::holds_alternative<LinearTransposed>(program_.ops[run.wide_op]))
+    emit_transposed_halves(both);
+  else
+    emit_weight_halves(both);
+  emit_summed_product({.extent = extent,
+                       .halves = halves,
+                       .weights = both.to,
+                       .weight_rows = outputs,
+                       .depth = whole_columns(inputs) + more,
+                       .outputs = outputs},
+                      run.finish);
+  return true;
 }
 
 // Parts depend on the product's shape alone, so that neither the step's rows nor the plan's change a sum. A prompt's
