@@ -26,9 +26,9 @@ namespace sluice {
 //   rule
 //   finished    one product, transposed or not, and behind it the sum of its results and another value, or their
 //   scaling
-//   joined      the product of a weight and the one of an adapter's outer factor, both transposed or neither, and the
-//   sum of their results; between them what is `finished` and makes the outer factor's rows, or before their sum the
-//   one with another value
+//   joined      the products of a weight and of an adapter's outer factor, both transposed or neither, and their sum.
+//   Forwards, the product that makes the outer factor's rows lies between them. Backwards, the sum with an earlier
+//   gradient may lie there.
 //
 // linears and gated may begin with the ops [first_op, rows_end) that make the rows they multiply.
 enum class RunKind : uint8_t { rows, heads, linears, gated, short_conv, finished, joined };

@@ -238,7 +238,7 @@ class Emitter {
   void emit_tiles(const Linear& op, uint32_t tile, const Finishing& finish);
   // ops_matrix_tiles.cpp. Whether fast arithmetic multiplies the weight by matrix units.
   bool has_matrix_tiles(WeightId weight) const;
-  // Rows as halves (kernels/matrix_tiles.h), behind the columns of x those of `more`.
+  // Rows as halves (kernels/matrix_tiles.h). With `more`, each row of x is followed by the same row of that.
   struct Halves {
     Extent extent{};
     uint32_t x = 0, columns = 0;  // the word of row 0
@@ -250,8 +250,9 @@ class Emitter {
   // Of all rows, before the op takes other scratch.
   HalvesAt emit_halves(ValueId x);
   HalvesAt scratch_for_halves(uint64_t rows, uint32_t words);  // of each row
-  // Rows of a weight's tile, and behind each of them the row of `more`, if there is one, which has as many; or columns
-  // of the tile as rows, each with the numbers of so many of its rows, and behind them those of all rows of `more`.
+  // `count` rows of a weight's tile as halves. With `more`, each of them is followed by the same row of that weight.
+  // emit_transposed_halves() writes the tile's columns as rows instead: each has the numbers of those `count` rows, and
+  // then those of all rows of `more`.
   struct WeightHalves {
     WeightId weight = kNone;
     uint32_t tile = 0;

@@ -3,8 +3,8 @@
 //   1. the logits, tile by tile of the vocabulary, then the adapter's part, and the soft cap
 //   2. the softmax's sums over parts of kRowPart words, the losses, and in place of logits their gradients
 //   3. d_x and d_inner: sums over parts of kPart words of the vocabulary, so that enough workgroups have work, and then
-//      the sums of the parts in ascending order; with matrix units the parts of kMatrixPart words are of those words
-//      that are halves at the same time, and sums of later words are added to them
+//      the sums of the parts in ascending order. With matrix units a part has kMatrixPart words. Only words that are
+//      halves at the same time have parts of their own; later words are added to these parts.
 //   4. d_b: the block's rows are added to what the blocks before have left
 #include <algorithm>
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint32_t kNarrowRows = 4, kNarrowThreads = 256;
 
-// A workgroup: four rows. A thread: four neighbouring results of them, and each SLOTS-th four of the terms of their
-// sums.
+// A workgroup computes four rows. A thread has four neighbouring results of each of them, and of their sums each
+// SLOTS-th four terms. The sums are added up in two steps: a thread adds four of them, then sixteen threads the rest.
 constexpr const char* kNarrow = R"(
 const SLOTS = THREADS / 4u;
 const SEGMENTS = SLOTS / 4u;
@@ -24,7 +24,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (first >= rows()) { return; }
 ${place}${begin}  if (own_four * 4u < RESULTS) {
     for (var k = slot; k < TERMS; k += SLOTS) {
-${terms}    }
+      let w_0 = weight_of(0u, own_four, k);
+      let w_1 = weight_of(1u, own_four, k);
+      let w_2 = weight_of(2u, own_four, k);
+      let w_3 = weight_of(3u, own_four, k);
+${rows}    }
   }
 ${put}  workgroupBarrier();
   let begin = thread / SLOTS * THREADS + thread % SLOTS / SEGMENTS * SLOTS + thread % SEGMENTS;
@@ -51,12 +55,10 @@ constexpr const char* kPlaceAlong = R"(
   let slot = thread % SLOTS;
   let own_four = thread / SLOTS;
 )";
-constexpr const char* kTermsAlong = R"(
-      let w_0 = weight_four(min(own_four * 4u, RESULTS - 1u), k);
-      let w_1 = weight_four(min(own_four * 4u + 1u, RESULTS - 1u), k);
-      let w_2 = weight_four(min(own_four * 4u + 2u, RESULTS - 1u), k);
-      let w_3 = weight_four(min(own_four * 4u + 3u, RESULTS - 1u), k);
-${rows})";
+// Four terms of the i-th of four results.
+constexpr const char* kWeightAlong = R"(
+fn weight_of(i: u32, own_four: u32, k: u32) -> vec4f { return weight_four(min(own_four * 4u + i, RESULTS - 1u), k); }
+)";
 constexpr const char* kRowAlong = R"(
       let x_${r} = x_four(row_${r}, k);
       own_${r} += vec4f(dot(x_${r}, w_0), dot(x_${r}, w_1), dot(x_${r}, w_2), dot(x_${r}, w_3));
@@ -65,12 +67,10 @@ constexpr const char* kPlaceAcross = R"(
   let slot = thread / 4u;
   let own_four = thread % 4u;
 )";
-constexpr const char* kTermsAcross = R"(
-      let w_0 = weight_four(k * 4u, own_four);
-      let w_1 = weight_four(min(k * 4u + 1u, X_COLUMNS - 1u), own_four);
-      let w_2 = weight_four(min(k * 4u + 2u, X_COLUMNS - 1u), own_four);
-      let w_3 = weight_four(min(k * 4u + 3u, X_COLUMNS - 1u), own_four);
-${rows})";
+// The i-th of four terms of four results.
+constexpr const char* kWeightAcross = R"(
+fn weight_of(i: u32, own_four: u32, k: u32) -> vec4f { return weight_four(min(k * 4u + i, X_COLUMNS - 1u), own_four); }
+)";
 constexpr const char* kRowAcross = R"(
       let x_${r} = x_four(row_${r}, k);
       own_${r} += (x_${r}.x * w_0 + x_${r}.y * w_1) + (x_${r}.z * w_2 + x_${r}.w * w_3);
@@ -129,11 +129,11 @@ void Emitter::emit_narrow(const NarrowProduct& of, const Finishing& finish) {
     for (uint32_t r = 0; r < kNarrowRows; ++r) all += fill(text, {{"r", cat(r)}});
     return all;
   };
-  const std::string rows = each_row(of.transposed ? kRowAcross : kRowAlong);
-  kernel.body = fill(kNarrow, {{"functions", cat(is_plain ? kFourOfNumbers : kFourOfDecoded, kFourOfRow)},
+  kernel.body = fill(kNarrow, {{"functions", cat(is_plain ? kFourOfNumbers : kFourOfDecoded, kFourOfRow,
+                                                 of.transposed ? kWeightAcross : kWeightAlong)},
                                {"place", of.transposed ? kPlaceAcross : kPlaceAlong},
                                {"begin", each_row(kBeginRow)},
-                               {"terms", fill(of.transposed ? kTermsAcross : kTermsAlong, {{"rows", rows}})},
+                               {"rows", each_row(of.transposed ? kRowAcross : kRowAlong)},
                                {"put", each_row(kPutRow)},
                                {"store", fours ? kStoreSum : kStoreEachSum}});
   kernel.grid.per = kNarrowRows;

@@ -319,8 +319,8 @@ void Emitter::emit_matrix_transposed(const LinearTransposed& op, const Finishing
                       finish);
 }
 
-// Behind the columns of the weight and its rows lie those of the factor and its rows, so that one product has both
-// sums.
+// Each row of the weight is followed by the outer factor's row, and each row of the step by the factor's own row. So
+// one product has both sums.
 bool Emitter::emit_joined(const JoinedRun& run) {
   struct Operands {
     WeightId weight = kNone;
