@@ -391,6 +391,12 @@ class RowConverter {
   std::vector<float> ordered_;  // a row with its columns reordered; empty if the order stays
 };
 
+// The first row that a thread could not convert.
+struct WrongRow {
+  size_t row = SIZE_MAX;  // SIZE_MAX: none
+  Status why;
+};
+
 }  // namespace
 
 const SourceName& gguf_name(const WeightRow& row, const SourceName& source, bool from_gguf) {
@@ -466,12 +472,15 @@ Status convert_rows(const ExportTensor& tensor, ThreadPool& pool, const WritePie
   for (uint64_t first = 0; first < rows; first += most) {
     const auto count = static_cast<size_t>(std::min(most, rows - first));
     piece.resize(count * bytes);
-    std::vector<Status> done(pool.threads());
+    std::vector<WrongRow> wrong(pool.threads());
     pool.parallel(count, 0, [&](const Share& share) {
-      for (size_t row = share.first; row < share.last && done[share.thread]; ++row)
-        done[share.thread] = converters[share.thread].convert(first + row, piece.data() + row * bytes);
+      WrongRow& found = wrong[share.thread];
+      // A thread may come to earlier rows after a wrong one, so only what is behind that is passed over.
+      for (size_t row = share.first; row < std::min(share.last, found.row); ++row)
+        if (Status done = converters[share.thread].convert(first + row, piece.data() + row * bytes); !done)
+          found = {row, std::move(done)};
     });
-    for (const Status& status : done) TRY_STATUS(status);
+    TRY_STATUS(std::ranges::min_element(wrong, {}, &WrongRow::row)->why);
     TRY_STATUS(write(piece));
   }
   return {};
