@@ -45,6 +45,7 @@ Status fit(const Model& model, const Device& device, const Budget& budget, const
     // A file that memory holds is left to the page cache; the system would read a larger one again and again, by pages.
     return {};
   }
+  options.draft.kind = plan->draft;
   options.experts.bytes = plan->slot_memory();
   options.prompt_chunk = plan->prompt_chunk;
   options.repack = plan->repack;

@@ -118,7 +118,8 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
              {.reclaim = [this] { return admission_.reclaim(); },
               .complete = [this](const Completion& completion) { complete(completion); }}),
       files_(pages_, cache_, *placed_.runner, budget, computed_by()) {
-  if (draft_kind(options_, model_->program) == DraftKind::none)
+  options_.draft.tokens = placed_.layout.drafts;
+  if (placed_.layout.drafts == 0)
     continuation_ = std::make_unique<OneToken>();
   else
     continuation_ = std::make_unique<Drafts>(options_.draft);

@@ -22,8 +22,9 @@ class StateStore;
 
 // ---- drafts (draft/draft.h)
 
-// both: n-grams where they are right more often than the head. automatic: n-grams where they take little memory
-// (plan/layout.h, draft_kind()), else none.
+// both: n-grams where they are right more often than the head. automatic: n-grams for at most kMostThatDraft sequences,
+// else none. Where states are kept in slots, each guess takes a slot more: automatic drafts then guess at most four
+// tokens, and none where memory is short (plan/layout.h, plan_text()).
 enum class DraftKind : uint8_t { none, ngram, mtp, both, automatic };
 inline constexpr uint32_t kMaxDraftTokens = 16;
 inline constexpr uint32_t kMostThatDraft = 4;  // sequences, if drafting is automatic

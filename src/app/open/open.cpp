@@ -431,7 +431,8 @@ std::vector<OptionSpec> draft_options() {
            "tokens that followed the last time. mtp asks the model's own layer for it, in its file or in one beside "
            "it named mtp-*.gguf, or the model of --draft-model. both takes whichever of the two is right more often. "
            "On the processor, for at most four answers at once, auto is both with an assistant beside the model, else "
-           "ngram for models without delta nets; otherwise it is none"},
+           "ngram; with delta nets it takes 4 guesses at most, and none where memory is short or experts are read as "
+           "they are chosen. Otherwise auto is none"},
       draft_model_option(),
       {.name = "--draft-tokens",
        .argument = "N",

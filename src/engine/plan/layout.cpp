@@ -18,6 +18,7 @@ constexpr uint32_t kMostPictureRows = 1120;  // of one that sees ahead; check_me
 constexpr uint32_t kLeastContext = 256;      // an open context is not reduced further
 constexpr uint32_t kSnapshots = 8;           // for a conversation's system prompt and last turns
 constexpr uint32_t kFewSnapshots = 2;        // with streamed experts: the memory serves them better
+constexpr uint32_t kMostInSlots = 4;         // automatic guesses that take a slot each
 constexpr uint32_t kUsualAdjustments = 64;   // of a sequence: a default penalty window
 
 Status check_options(const TextModel& model, const EngineOptions& options) {
@@ -38,8 +39,16 @@ Status check_options(const TextModel& model, const EngineOptions& options) {
   return {};
 }
 
-uint32_t drafts_of(const EngineOptions& options, const Program& program) {
-  return draft_kind(options, program) == DraftKind::none ? 0 : options.draft.tokens;
+bool keeps_slots(const Program& program) {
+  return std::ranges::count(program.groups, StateKind::slots, &PageGroup::kind) != 0;
+}
+
+// The most tokens that a sequence guesses in a step.
+uint32_t drafts_of(const EngineOptions& options, const Program& program, bool has_drafts = true) {
+  if (options.draft.kind == DraftKind::none) return 0;
+  if (options.draft.kind == DraftKind::automatic && options.sequences > kMostThatDraft) return 0;
+  if (!may_leave_drafts(options, program)) return options.draft.tokens;
+  return has_drafts ? std::min(options.draft.tokens, kMostInSlots) : 0;
 }
 
 // Of a step of known tokens. A picture that sees ahead is one block with what stands beside it within 64 positions.
@@ -49,19 +58,18 @@ uint32_t chunk_rows(const TextModel& model, const EngineOptions& options) {
 }
 
 uint32_t pages_of_sequence(const TextModel& model, const PageGroup& group, uint32_t context,
-                           const EngineOptions& options) {
-  if (group.kind == StateKind::slots) return kSlotEntries + drafts_of(options, model.program);
+                           const EngineOptions& options, uint32_t drafts) {
+  if (group.kind == StateKind::slots) return kSlotEntries + drafts;
   const uint32_t chunk = chunk_rows(model, options);
   const uint32_t all = pages_for(context);
   return group.window == 0 ? all : std::min(all, pages_for(group.window) + chunk / kPagePositions + 2);
 }
 
 uint32_t pages_of_pool(const TextModel& model, const PageGroup& group, const EngineOptions& options,
-                       const LayoutSize& size) {
-  if (group.kind == StateKind::slots)
-    return options.sequences * (kSlotsOfSequence + drafts_of(options, model.program)) + size.snapshots;
+                       const LayoutSize& size, uint32_t drafts) {
+  if (group.kind == StateKind::slots) return options.sequences * (kSlotsOfSequence + drafts) + size.snapshots;
   const uint32_t window = group.window;
-  const uint32_t one = pages_of_sequence(model, group, size.context, options);
+  const uint32_t one = pages_of_sequence(model, group, size.context, options, drafts);
   const uint64_t all = pages_for(size.cache_positions);
   if (window == 0) return static_cast<uint32_t>(std::max<uint64_t>(one, all));
   const uint64_t of_sequence = std::min(pages_for(size.context), pages_for(window) + 2);
@@ -194,24 +202,18 @@ uint32_t adjustments_of_one(const TextModel& model) {
   return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
 }
 
-DraftKind draft_kind(const EngineOptions& options, const Program& program) {
-  if (options.draft.kind != DraftKind::automatic) return options.draft.kind;
-  const bool slots = std::ranges::count(program.groups, StateKind::slots, &PageGroup::kind) != 0;
-  return slots || options.sequences > kMostThatDraft ? DraftKind::none : DraftKind::ngram;
-}
-
-// The most rows of a decode step.
-uint32_t decoded_rows(const EngineOptions& options, const Program& program) {
-  return options.sequences * (1 + drafts_of(options, program));
+bool may_leave_drafts(const EngineOptions& options, const Program& program) {
+  return options.draft.kind == DraftKind::automatic && options.sequences <= kMostThatDraft && keeps_slots(program);
 }
 
 uint32_t leased_rows(const EngineOptions& options, const Program& program) {
-  return kLeasedSteps * std::max(options.prompt_chunk, decoded_rows(options, program));
+  return kLeasedSteps * std::max(options.prompt_chunk, options.sequences * (1 + drafts_of(options, program)));
 }
 
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
-  Layout layout{.context = size.context, .maxima = {}, .pages = {}};
-  const uint32_t decoded = decoded_rows(options, model.program);
+  const uint32_t drafts = drafts_of(options, model.program, size.drafts);
+  Layout layout{.context = size.context, .drafts = drafts, .maxima = {}, .pages = {}};
+  const uint32_t decoded = options.sequences * (1 + drafts);  // rows of a decode step
   const uint32_t rows = std::max(chunk_rows(model, options), decoded);
   layout.maxima.counts = text_counts(rows, std::min(rows, std::max(decoded, options.sequences + options.logits_rows)));
   if (has_symbol(model.program, Symbol::media_rows)) layout.maxima.counts[Symbol::media_rows] = rows;
@@ -220,8 +222,8 @@ Layout make_layout(const TextModel& model, const EngineOptions& options, const L
   layout.maxima.adjustments = std::max(adjustments_of_one(model), options.sequences * usual);
   layout.maxima.masks = options.sequences;  // nothing is drafted under a mask
   for (const PageGroup& group : model.program.groups) {
-    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(model, group, size.context, options));
-    layout.pages.push_back(pages_of_pool(model, group, options, size));
+    layout.maxima.pages_per_sequence.push_back(pages_of_sequence(model, group, size.context, options, drafts));
+    layout.pages.push_back(pages_of_pool(model, group, options, size, drafts));
   }
   return layout;
 }
@@ -248,11 +250,21 @@ Result<PlannedText> plan_text(const TextModel& model, const Device& device, cons
   request.cache = options.cache;
   request.expert_slots = slots;
   PlannedText planned;
-  for (const LayoutSize& size : sizes_to_try(model, options, slots.count == 0 ? kSnapshots : kFewSnapshots)) {
+  std::vector<LayoutSize> sizes = sizes_to_try(model, options, slots.count == 0 ? kSnapshots : kFewSnapshots);
+  const bool may_leave = may_leave_drafts(options, model.program);
+  if (may_leave) {
+    for (LayoutSize& size : sizes) size.drafts = false;
+    if (slots.count == 0) {
+      sizes.insert(sizes.begin(), sizes.front());
+      sizes.front().drafts = true;
+    }
+  }
+  for (const LayoutSize& size : sizes) {
     planned.layout = make_layout(model, options, size);
     request.maxima = planned.layout.maxima;
     request.pages = planned.layout.pages;
     for (const Repack repack : {options.repack, Repack::never}) {
+      if (may_leave && size.drafts && repack != options.repack) break;
       request.repack = repack;
       TRY(planned.plan, device.plan(request));
       std::vector<MemoryLine> wanted = planned.plan->memory();

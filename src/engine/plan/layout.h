@@ -59,12 +59,11 @@ Result<TextPorts> find_ports(const Program& program);
 // Its inputs alone, for a program without logits.
 Result<TextPorts> find_input_ports(const Program& program);
 
+// Whether automatic drafts are left out where memory is short, since each guess takes a slot more.
+bool may_leave_drafts(const EngineOptions& options, const Program& program);
+
 // Shape and format of each of the program's weights, in the program's order.
 Result<std::vector<PlacedShape>> placed_shapes(const Program& program, const WeightSource& weights);
-
-// How the engine drafts: what `automatic` stands for. It stands for n-grams if at most four sequences take part and no
-// state is kept in slots, since each guess takes a slot more and rows of logits.
-DraftKind draft_kind(const EngineOptions& options, const Program& program);
 
 // The rows of each leased table that lie in memory.
 uint32_t leased_rows(const EngineOptions& options, const Program& program);
@@ -74,6 +73,7 @@ uint32_t adjustments_of_one(const TextModel& model);
 
 struct Layout {
   uint32_t context = 0;
+  uint32_t drafts = 0;  // tokens that a sequence may guess in a step; 0: nothing is drafted
   StepMaxima maxima;
   std::vector<uint32_t> pages;  // by group
 };
@@ -81,6 +81,7 @@ struct LayoutSize {
   uint32_t context = 0;
   uint64_t cache_positions = 0;
   uint32_t snapshots = 0;  // for which groups with a window or slots have room beside that of sequences
+  bool drafts = true;      // whether automatic drafts have slots, where states are kept in slots
 };
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size);
 
@@ -106,8 +107,9 @@ Result<ExpertSlots> expert_slots(const ExpertPlaces& places, const TextModel& mo
 // Of the host's buffers for a step, which the engine reserves beside the plan: what goes in and what was sampled.
 uint64_t step_bytes(const TextModel& model, const StepMaxima& maxima);
 
-// Plans `model`. If options leave sizes open, it reduces snapshots, then cache per sequence, then context, until the
-// plan fits the budget beside EngineOptions::media. Before it reduces a size, it tries it without repacked weights. If
+// Plans `model`. Automatic drafts that take slots are left out where experts are streamed. If options leave sizes open,
+// it leaves such drafts out, then reduces snapshots, then cache per sequence, then context, until the plan fits the
+// budget beside EngineOptions::media. Before it reduces a size, it tries it without repacked weights. If
 // nothing fits, the smallest plan is returned.
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
                               const EngineOptions& options, const ExpertSlots& slots);

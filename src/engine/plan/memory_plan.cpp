@@ -141,6 +141,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   TRY(const std::vector<MemoryLine> draft, draft_memory(model, text, device, options));
   TRY(const PlannedText planned, plan_text(text, device, budget, options, slots));
   plan.context = planned.layout.context;
+  plan.draft = planned.layout.drafts == 0 ? DraftKind::none : options.draft.kind;
   add_device_lines(plan.lines, *planned.plan, planned_experts(plan.experts, *planned.plan, slots));
   for (const MemoryLine& line : draft) add_line(plan.lines, line);
   if (plan.adapters) add_line(plan.lines, {Domain::host, Purpose::adapters, plan.adapters->bytes()});
@@ -190,6 +191,10 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
     for (const Repack repack : {options.repack, Repack::never}) {
       tried.repack = repack;
       TRY(plan, plan_in(budget, /*streams=*/false));
+      if (plan.recommended() > limit && may_leave_drafts(tried, plan.model->program)) {
+        tried.draft.kind = DraftKind::none;
+        TRY_ASSIGN(plan, plan_in(budget, /*streams=*/false));
+      }
       if (plan.streams()) TRY_ASSIGN(plan, plan_in(budget, /*streams=*/true));
       if (plan.needed() <= limit) break;
     }

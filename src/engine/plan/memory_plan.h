@@ -35,6 +35,7 @@ struct MemoryPlan {
   uint32_t context = 0;
   uint32_t prompt_chunk = 0;
   Repack repack{};                // that of the options, or never
+  DraftKind draft{};              // that of the options, or none
   std::vector<MemoryLine> lines;  // everything but the experts and media
   std::vector<MemoryLine> media;  // EngineOptions::media
   uint64_t tables = 0;            // bytes of tables that `embed` reads; leased ones stay in the file
@@ -56,7 +57,8 @@ struct MemoryPlan {
   uint64_t least_slots() const { return experts.used * experts.slot_bytes; }
 };
 
-// Finds sizes that fit, where options leave them open (plan_text()). If the plan still does not fit, weights are not
+// Finds sizes that fit, where options leave them open (plan_text()). Automatic drafts that take slots are left out
+// before experts are streamed or anything else is reduced. If the plan still does not fit, weights are not
 // repacked, and then the prompt chunk is halved; streamed experts are then read for fewer tokens at once. At last all
 // sizes are the smallest, so every limit from the floor on works. `files`: those of the model's checkpoint; `limit`: of
 // the memory in which the device keeps weights.

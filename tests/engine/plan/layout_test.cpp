@@ -40,6 +40,24 @@ TEST(Layout, ASmallContextNeedsNoWholeWindow) {
   EXPECT_GE(layout.pages[1], 1u);
 }
 
+// A slot's page takes as much as any other.
+TEST(Layout, GivesUpAutomaticDraftsInSlotsBeforeSnapshots) {
+  fake::Script script;
+  script.slots = true;
+  const std::unique_ptr<Device> device = fake::make_device(script);
+  const TextModel model = fake::model(1024, true);
+  EngineOptions automatic = options(2, 64);
+  automatic.draft = {.kind = DraftKind::automatic, .tokens = 8};
+  const auto placed_within = [&](uint64_t pages) {
+    Budget budget;
+    budget.set_limit(Domain::host, pages * fake::kPageBytes);
+    const Layout layout = place_text(model, *device, budget, automatic)->layout;
+    return cat(layout.context, ", ", layout.pages[2], " slots, ", layout.drafts, " guesses");
+  };
+  EXPECT_EQ(placed_within(32 + 41 + 22), "1024, 22 slots, 4 guesses");
+  EXPECT_EQ(placed_within(32 + 41 + 21), "1024, 14 slots, 0 guesses");
+}
+
 TEST(Layout, AProgramWithoutItsPortsIsRefused) {
   TextModel model = fake::model();
   model.program.outputs.pop_back();

@@ -8,7 +8,8 @@
 namespace sluice {
 namespace {
 
-Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, const std::string& device = "cpu") {
+Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, const std::string& device = "cpu",
+                             DraftKind draft = DraftKind::none) {
   RealDevice machine(device, 2);
   Budget budget;
   budget.set_limit(Domain::host, limit);
@@ -16,6 +17,7 @@ Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, 
   EngineOptions options;
   options.context = 256;
   options.repack = repack;
+  options.draft.kind = draft;
   return plan_memory(model, weight_files(model), *machine.device, budget, limit, options);
 }
 
@@ -34,6 +36,26 @@ TEST(MemoryPlan, EveryLimitFromTheFloorOnWorks) {
   }
   EXPECT_TRUE(packs);
   EXPECT_TRUE(streams);
+}
+
+// Qwen's delta nets keep a state, of which each guess takes a copy more.
+TEST(MemoryPlan, AutomaticDraftsGiveWayToAllElse) {
+  const Model& model = real_model("qwen3_5_moe q8_0");
+  const auto plan_within = [&](uint64_t limit, DraftKind draft) {
+    return *plan_with(model, limit, Repack::behind, "cpu", draft);
+  };
+  const MemoryPlan all = plan_within(UINT64_MAX, DraftKind::automatic);
+  EXPECT_EQ(all.draft, DraftKind::automatic);
+  const uint64_t none = plan_within(UINT64_MAX, DraftKind::none).needed();
+  EXPECT_GT(all.needed(), none);
+  for (const uint64_t limit : {all.floor, (all.floor + none) / 2, none, all.needed() - 1}) {
+    const MemoryPlan plan = plan_within(limit, DraftKind::automatic), plain = plan_within(limit, DraftKind::none);
+    EXPECT_EQ(plan.draft, DraftKind::none) << limit;
+    EXPECT_EQ(plan.needed(), plain.needed()) << limit;
+    EXPECT_EQ(plan.streams(), plain.streams()) << limit;
+    EXPECT_EQ(plan.repack, plain.repack) << limit;
+    EXPECT_EQ(plan.context, plain.context) << limit;
+  }
 }
 
 TEST(MemoryPlan, NeedsAllExpertsOnADeviceWithoutSlots) {
