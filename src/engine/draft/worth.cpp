@@ -6,7 +6,8 @@ namespace sluice {
 namespace {
 
 // What one more row is thought to cost, as a share of the step; a step's time that is far off counts as this much of
-// the known one.
+// the known one, or of what was thought before it was known: the first step with so many rows may wait for memory that
+// was not used before.
 constexpr double kRowShare = 0.1, kFarOff = 2, kNew = 0.2;
 constexpr double kGain = 1.03;
 // Times of steps with guesses are forgotten after so many steps, so that a time that was off is taken anew.
@@ -27,12 +28,13 @@ void DraftWorth::took(uint32_t jobs, uint32_t rows, double seconds) {
   ++step_;
   if (rows > kMostRows) return;
   if (costs_.size() <= rows) costs_.resize(rows + 1);
-  Cost& cost = costs_[rows];
-  if (cost.step == 0 || (rows > jobs && !known(rows)))
-    cost.seconds = seconds;
+  const double thought = cost(rows);
+  Cost& own = costs_[rows];
+  if (own.step == 0 || (rows > jobs && !known(rows)))
+    own.seconds = thought > 0 ? std::min(seconds, kFarOff * thought) : seconds;
   else
-    cost.seconds += kNew * (std::min(seconds, kFarOff * cost.seconds) - cost.seconds);
-  cost.step = step_;
+    own.seconds += kNew * (std::min(seconds, kFarOff * own.seconds) - own.seconds);
+  own.step = step_;
 }
 
 bool DraftWorth::known(uint32_t rows) const {

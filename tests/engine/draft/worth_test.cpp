@@ -53,6 +53,15 @@ TEST(DraftWorth, ForgetsATimeThatIsOld) {
   EXPECT_EQ(worth.best(16, 8), 8u);
 }
 
+TEST(DraftWorth, GoesOnAfterAFirstStepThatWasSlow) {
+  DraftWorth worth;
+  worth.took(1, 1, 0.02);
+  worth.took(1, 5, 1.0);
+  EXPECT_GT(worth.best(16, 4), 0u);
+  for (int i = 0; i < 10; ++i) worth.took(1, 5, 1.0);
+  EXPECT_EQ(worth.best(16, 4), 0u) << "all such steps are slow";
+}
+
 TEST(DraftWorth, CountsTheRowsOfAllAnswers) {
   DraftWorth worth;
   for (uint32_t rows = 1; rows <= 40; ++rows) worth.took(1, rows, seconds(rows, rows < 10 ? 0.01 : 0.5));
