@@ -38,6 +38,7 @@ Status fit(const Model& model, const Device& device, const Budget& budget, const
       return fit(model, device, budget, bound, options, note);
     }
   }
+  if (plan) options.draft.kind = plan->draft;
   if (bound.strict()) {
     if (!plan) return plan.error();
     TRY_STATUS(check_room(*plan, bound));
@@ -45,7 +46,6 @@ Status fit(const Model& model, const Device& device, const Budget& budget, const
     // A file that memory holds is left to the page cache; the system would read a larger one again and again, by pages.
     return {};
   }
-  options.draft.kind = plan->draft;
   options.experts.bytes = plan->slot_memory();
   options.prompt_chunk = plan->prompt_chunk;
   options.repack = plan->repack;
