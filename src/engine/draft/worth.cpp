@@ -5,9 +5,8 @@
 namespace sluice {
 namespace {
 
-// What one more row is thought to cost, as a share of the step; a step's time that is far off counts as this much of
-// the known one, or of what was thought before it was known: the first step with so many rows may wait for memory that
-// was not used before.
+// One more row is thought to cost this share of the step. A time counts as at most kFarOff times the known one, or, the
+// first time, as that much of what was expected: such a step may wait for memory that was not used before.
 constexpr double kRowShare = 0.1, kFarOff = 2, kNew = 0.2;
 constexpr double kGain = 1.03;
 // Times of steps with guesses are forgotten after so many steps, so that a time that was off is taken anew.
