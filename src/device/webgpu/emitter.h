@@ -189,7 +189,9 @@ class Emitter {
   bool holds_b(const Linear& op) const;                          // a thread loads its row of b before it is needed
   uint32_t all_fours(std::span<const Linear* const> set) const;  // of ranks
   std::string factor_decoder(WeightId id, const std::string& name) const;  // declares NAME_sixteen(row, part)
-  void use_step_row(Kernel& kernel, uint32_t choices = 1) const;           // declares step_row(row)
+  // Declares row_adapter(slots, scales, row), of the words of an operand's, has_adapter() of it, and for tiles
+  // step_slot(n) and has_slot(slots, row, slot).
+  void use_row_adapters(Kernel& kernel, uint32_t choices = 1) const;
   bool is_narrow(WeightId weight) const;
   bool is_narrowest(WeightId weight) const;
   // Declares finished(x, i) of element i of all results, or of as many as `x` has from i on: f32 or vec4f.
@@ -230,6 +232,8 @@ class Emitter {
   // Takes scratch. `parts`: of each inner sum.
   AdaptedProduct adapted(const AdapterOperand& adapter, uint64_t rows, uint32_t parts = 1);
   void use_adapters(Kernel& kernel, std::span<const AdaptedProduct> products, const AdaptedRows& rows) const;
+  // Binds the i-th product's second factor as b${i}; declares b${i}_sixteen(row, part) and B_ROWS_${i}.
+  void use_second_factor(Kernel& kernel, size_t i, const AdaptedProduct& product) const;
   // Declares adapter_sum_${i}(row, output), output `output` of the i-th product's second factor.
   void use_adapter_sum(Kernel& kernel, size_t i, const AdaptedProduct& product) const;
   Dispatch& emit_adapter_inner(std::span<const AdaptedProduct> products, const AdaptedRows& rows);
@@ -247,7 +251,7 @@ class Emitter {
     uint32_t first_row = 0, end_row = ~uint32_t{0};
   };
   void emit_halves(const Halves& of);
-  // Of all rows, before the op takes other scratch.
+  // Of all rows, before the op takes other scratch; with what joined_adapters() adds to them.
   HalvesAt emit_halves(ValueId x);
   HalvesAt scratch_for_halves(uint64_t rows, uint32_t words);  // of each row
   // `count` rows of a weight's tile as halves. With `more`, each of them is followed by the same row of that weight.
@@ -264,7 +268,20 @@ class Emitter {
   void emit_transposed_halves(const WeightHalves& of);
   // Rows of a weight that are halves at the same time, at most.
   uint64_t most_weight_rows(WeightId weight) const;
+  bool is_by_matrices(const Linear& op) const;
   void emit_matrix_tiles(const Linear& op, const Finishing& finish);
+  // kernels/adapted_tiles.cpp: adapters as further columns of products by matrix units. `first_block`: of a row's
+  // blocks, the first of scale a x.
+  struct JoinedAdapter {
+    uint32_t op = 0;  // the linear
+    uint32_t first_block = 0;
+  };
+  bool may_join_adapter(const Linear& op) const;
+  // Of the linears from this op on that multiply these rows.
+  std::vector<JoinedAdapter> joined_adapters(ValueId x) const;
+  uint32_t added_words(std::span<const JoinedAdapter> joined) const;  // of a row of halves
+  void emit_adapted_halves(const Halves& of, std::span<const JoinedAdapter> joined);
+  void use_joined_adapter(Kernel& kernel, const AdapterOperand& adapter, uint32_t first_block) const;
   bool has_transposed_matrix_tiles(WeightId weight) const;
   void emit_matrix_transposed(const LinearTransposed& op, const Finishing& finish);
   // The products of rows, which are halves, with rows of a weight or its columns as rows, which are halves, too.
@@ -278,6 +295,8 @@ class Emitter {
     uint32_t part = 0, part_words = 0;      // sums of so many of them each, a multiple as well, so many words apart
     uint32_t out = 0, out_columns = 0;      // the word of row 0
     uint32_t first_output = 0, outputs = 0;
+    AdapterOperand adapter{};      // whose columns are joined, or none
+    uint32_t first_added = 0;      // the first block of these
     Finishing finish{};            // without its `out`
     std::string finished{};        // in place of use_finish(): the text of finished(x: vec4f, i: u32)
     std::vector<Number> params{};  // for that text
@@ -458,8 +477,15 @@ class Emitter {
   Readers readers_;
   uint32_t op_ = 0;
   uint64_t scratch_taken_ = 0;  // of this op
-  ValueId halved_ = kNone;      // the rows that an op last wrote as halves, that op, and where they begin
-  uint32_t halved_op_ = 0, halved_at_ = 0;
+  // Rows that an op wrote as halves.
+  struct HalvedRows {
+    ValueId x = kNone;
+    uint32_t op = 0;  // the last one that used them
+    HalvesAt at{};
+    uint32_t row_words = 0;
+    std::vector<JoinedAdapter> joined{};
+  };
+  HalvedRows halved_{};
   Dispatches dispatches_;
   std::map<std::string, uint32_t> by_text_;
 };

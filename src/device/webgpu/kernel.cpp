@@ -127,7 +127,15 @@ std::string type_name(const Number& number) { return std::holds_alternative<floa
 std::string counts_struct() {
   std::string wgsl = "struct Counts {\n";
   for (const char* symbol : kSymbolNames) wgsl += cat("  ", symbol, ": u32,\n");
-  return wgsl + "  sequences: u32,\n  zero: u32,\n}\n";
+  return wgsl + R"(  sequences: u32,
+  zero: u32,
+  one_adapter: u32,
+  adapter_scale: f32,
+  slot_count: u32,
+  slots_are_range: u32,
+  slots: array<vec4u, 16>,
+}
+)";
 }
 
 // Writes the number's bits, so that no digit is lost.

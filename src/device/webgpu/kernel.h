@@ -118,11 +118,19 @@ struct Kernel {
 };
 
 // Counts of a step: the fixed uniforms of every kernel. In WGSL they are `counts`: a member with the name of each
-// symbol, then `sequences` and `zero`.
+// symbol, then the others.
 struct alignas(16) StepCounts {
   std::array<uint32_t, kSymbols> rows{};  // by Symbol
   uint32_t sequences = 0;
   uint32_t zero = 0;
+  // The adapters of the step's rows; a slot that a row scales by 0 is none. Whether all rows have the same slot, or
+  // none, and scale, so that no kernel waits to read them.
+  uint32_t one_adapter = 1;
+  float adapter_scale = 0;
+  // The slots of the rows, from 1 on: each once, ascending. More than fit there are a range from the first one on.
+  uint32_t slot_count = 0;
+  uint32_t slots_are_range = 0;
+  alignas(16) std::array<uint32_t, 64> slots{};
 };
 
 // Whether memory is bound as kFours. load4 and store4 then take multiples of four words, and there is no store().

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <set>
 
 #include "device/embedding_adapter.h"
 #include "device/placing.h"
@@ -233,6 +234,30 @@ Ticket WebGpuRunner::fill(uint32_t slot, ExpertId expert, std::span<const std::b
 
 void WebGpuRunner::release(uint32_t slot) { stretches_.slots().release(slot); }
 
+void WebGpuRunner::count_adapters(const StepBuffer& step, StepCounts& counts) const {
+  const auto input_named = [&](std::string_view name) {
+    const auto& inputs = program().inputs;
+    return static_cast<uint32_t>(std::ranges::find(inputs, name, &NamedValue::name) - inputs.begin());
+  };
+  const uint32_t slots_input = input_named("adapter_slots"), scales_input = input_named("adapter_scales");
+  if (slots_input == program().inputs.size() || scales_input == program().inputs.size()) return;
+  const std::span<const int32_t> slots = step.input_i32(slots_input);
+  const std::span<const float> scales = step.input_f32(scales_input);
+  const auto slot_of = [&](size_t row) { return scales[row] == 0 ? 0u : static_cast<uint32_t>(slots[row]); };
+  const auto scale_of = [&](size_t row) { return slot_of(row) == 0 ? 0.0f : scales[row]; };
+  std::set<uint32_t> used;
+  for (size_t row = 0; row < slots.size(); ++row) {
+    if (slot_of(row) > 0) used.insert(slot_of(row));
+    if (slot_of(row) != slot_of(0) || scale_of(row) != scale_of(0)) counts.one_adapter = 0;
+  }
+  if (used.empty()) return;
+  counts.adapter_scale = scale_of(0);
+  counts.slots_are_range = used.size() > counts.slots.size();
+  counts.slot_count =
+      counts.slots_are_range == 1 ? *used.rbegin() + 1 - *used.begin() : static_cast<uint32_t>(used.size());
+  std::copy_n(used.begin(), std::min(used.size(), counts.slots.size()), counts.slots.begin());
+}
+
 // Uploads the filled part of each section of the step, if it changed or is long.
 void WebGpuRunner::upload_step(const StepBuffer& step) {
   Host& host = placed_->host();
@@ -255,6 +280,7 @@ void WebGpuRunner::upload_step(const StepBuffer& step) {
   };
   StepCounts counts{.rows = step.counts().all(), .sequences = step.sequences()};
   counts.rows[static_cast<size_t>(Symbol::one)] = 1;
+  count_adapters(step, counts);
   host.upload(placed_->counts(), 0, std::as_bytes(std::span(&counts, 1)));
   upload(at.positions, step.positions());
   upload(at.row_sequences, step.row_sequences());

@@ -29,10 +29,6 @@ constexpr uint32_t kMostParts = 8;       // of the columns, each a workgroup's
 
 constexpr const char* kAdded = R"(
 var<workgroup> inner_sums: array<vec4f, INNER_SUMS>;
-// A row's slot, from 1 on, or 0 for no adapter. Both are kept as they were read: a thread waits for a load where its
-// value is first used in a computation.
-struct RowAdapter { slot: u32, scale: f32 }
-fn has_adapter(adapter: RowAdapter) -> bool { return adapter.slot != 0u && adapter.scale != 0.0; }
 fn product_8(x: mat2x4f, w: mat2x4f, before: f32) -> f32 {
   let a = x[0];
   let b = w[0];
@@ -55,9 +51,7 @@ fn x_eight(row: u32, i: u32) -> mat2x4f { return mat2x4f(x_four(i * 8u), x_four(
 
 // ${i}: which of the kernel's products; ${s}: the set of products that are computed at once.
 constexpr const char* kAdapter = R"(
-fn row_adapter_${i}(row: u32) -> RowAdapter {
-  return RowAdapter(word(p.slots_${i} + step_row(row)), load(p.scales_${i} + step_row(row)));
-}
+fn row_adapter_${i}(row: u32) -> RowAdapter { return row_adapter(p.slots_${i}, p.scales_${i}, row); }
 ${first_matrix}
 fn inner_of_${i}(adapter: RowAdapter, row: u32, rank: u32, lane: u32, part: u32) -> vec4f {
   const kEights = COLUMNS / 8u;
@@ -294,7 +288,7 @@ Emitter::AddedAdapters Emitter::added_adapters(const AddedSets& sets, const Kern
 // What both kernels have: a x of four ranks.
 std::string Emitter::use_inner(Kernel& kernel, const AddedAdapters& added, bool is_before) const {
   use_subgroups(kernel, adapter_);
-  use_step_row(kernel);
+  use_row_adapters(kernel);
   const uint32_t together_most = kernel.subgroups ? subgroup_lanes(adapter_) : 1;
   uint32_t inner_sums = 0, buffer = kNone;
   size_t i = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "device/webgpu/emitter.h"
 #include "device/webgpu/kernels/integer_tiles.h"
@@ -56,10 +57,12 @@ struct Emitter::ExpertsKernels {
  private:
   // Declares what adapted_sums() needs.
   void use_adapters(Kernel& kernel, std::span<const AdaptedProduct> adapted, const AdaptedRows& rows) const;
-  // Text for the sums (a vec4f) of `count` neighbouring outputs of a choice, at most four, with the i-th product's
-  // adapter.
+  // Text for the sums (a vec4f) of four neighbouring outputs of a choice, with the i-th product's adapter.
   static std::string adapted_sums(std::span<const AdaptedProduct> adapted, size_t i, const char* choice,
-                                  const char* output, const std::string& sums, uint32_t count = 4);
+                                  const char* output, const std::string& sums);
+  // For tiles: declares what use_integer_tile() calls for these products, of which it returns those with an adapter.
+  std::vector<const char*> use_tile_adapters(Kernel& kernel, std::span<const AdaptedProduct> adapted,
+                                             std::span<const char* const> names, const AdaptedRows& rows) const;
   Kernel plain(const char* name, uint64_t blocks, uint64_t times) const;
   void use(Kernel& kernel, const ProductShape& shape, const PlaceRange& places) const;
   // The kernel's text, and within it the row of x, the choice, and its four sums.

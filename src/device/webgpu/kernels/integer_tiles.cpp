@@ -135,6 +135,43 @@ constexpr const char* kAfter = R"(
   }
 )";
 
+// A part holds four numbers of each row and output.
+constexpr const char* kMore = R"(
+  {
+    let steps = more_steps_${w}();
+    for (var step = 0u; step < steps; step++) {
+      workgroupBarrier();
+      for (var l = 0u; l < X_LOADS; l++) {
+        let row = (thread + l * THREADS) / PARTS;
+        if (TILE_ROWS * PARTS % THREADS == 0u || row < TILE_ROWS) {
+          tile_x[own * X_PART + row] = bitcast<vec4u>(more_x_${w}(step, first + min(row, count - 1u), own));
+        }
+      }
+      for (var l = 0u; l < W_LOADS; l++) {
+        let i = (thread + l * THREADS) / PARTS;
+        let w = more_w_${w}(step, first, min(first_output + i, last_output), own);
+        tile_${w}[own * W_PART + place_of_output(i)] = bitcast<vec4u>(w);
+      }
+      workgroupBarrier();
+      for (var k = 0u; k < PARTS; k++) {
+        var more: array<vec4f, OUTPUTS_EACH>;
+        for (var n = 0u; n < OUTPUTS_EACH; n++) {
+          more[n] = bitcast<vec4f>(tile_${w}[k * W_PART + n * OUTPUT_SIDE + o]);
+        }
+        for (var j = 0u; j < ROWS_EACH; j++) {
+          if (FEW == 0u || ROW_SIDE * j < count) {
+            let x = bitcast<vec4f>(tile_x[k * X_PART + r + ROW_SIDE * j]);
+            for (var n = 0u; n < OUTPUTS_EACH; n++) {
+              let y = more[n];
+              sums_${w}[j][n] = fma(x.w, y.w, fma(x.z, y.z, fma(x.y, y.y, fma(x.x, y.x, sums_${w}[j][n]))));
+            }
+          }
+        }
+      }
+    }
+  }
+)";
+
 // The text for each of the bindings' names.
 std::string for_each(std::span<const char* const> names, const char* text) {
   std::string made;
@@ -168,7 +205,8 @@ fn put_parts(at: u32, parts: u32, pair: u32, first: Part, second: Part) {
 )";
 
 void use_integer_tile(Kernel& kernel, const IntegerTile& tile, std::span<const char* const> names,
-                      const std::string& begin, const std::string& end) {
+                      const std::string& begin, const std::string& end, std::span<const char* const> more) {
+  static_assert(kPartsAtOnce * 4 == kMoreColumns);
   CHECK(tile.outputs() * kPartsAtOnce % tile.threads() == 0);
   kernel.threads = tile.threads();
   kernel.constants.insert(kernel.constants.end(), {{"ROW_SIDE", tile.row_side},
@@ -180,7 +218,7 @@ void use_integer_tile(Kernel& kernel, const IntegerTile& tile, std::span<const c
   kernel.snippets.push_back(kTile + for_each(names, kTileOfWeight));
   kernel.body = cat(begin, kBefore, for_each(names, kBeforeOfWeight), kKeepX, for_each(names, kKeepWeight), kFetchX,
                     for_each(names, kFetchWeight), kMultiply, for_each(names, kLoadWeight), kEachRow,
-                    for_each(names, kAddWeight), kAfter, end);
+                    for_each(names, kAddWeight), kAfter, for_each(more, kMore), end);
 }
 
 }  // namespace sluice::webgpu

@@ -45,7 +45,14 @@ extern const char* const kRowsAsIntegers;
 //   first, count               the tile's rows, the same for all threads
 //   first_output, last_output  the tile's first output, the last of all
 //   W_first                    the binding's row of output 0
+//
+// `more`: the names whose sums go on with products of other rows in f32, kMoreColumns at a time: those of adapters.
+// For each of these names the caller declares
+//   fn more_steps_W() -> u32                                            how many times, the same for all threads
+//   fn more_x_W(step: u32, row: u32, part: u32) -> vec4f                numbers 4 part to 4 part + 3 of a row
+//   fn more_w_W(step: u32, first: u32, output: u32, part: u32) -> vec4f   of an output for the tile that begins there
+inline constexpr uint32_t kMoreColumns = 16;
 void use_integer_tile(Kernel& kernel, const IntegerTile& tile, std::span<const char* const> names,
-                      const std::string& begin, const std::string& end);
+                      const std::string& begin, const std::string& end, std::span<const char* const> more = {});
 
 }  // namespace sluice::webgpu

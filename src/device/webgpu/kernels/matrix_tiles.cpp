@@ -52,11 +52,28 @@ constexpr const char* kFetch = R"(
     for (var l = 0u; l < X_LOADS; l++) { next_x[l] = four(x_at[l] + (${k}) / 32u * x_block()); }
     for (var l = 0u; l < W_LOADS; l++) { next_w[l] = four(w_at[l] + (${k}) / 32u * w_block()); }
 )";
+constexpr const char* kCountMore = R"(
+  let end_weight = first_k + (end_k - first_k + 31u) / 32u * 32u;
+  let end_all = end_weight + more_steps() * 32u;
+)";
+constexpr const char* kFetchMore = R"(
+    else if (k + 32u < end_all) {
+      let step = (k + 32u - end_weight) / 32u;
+      for (var l = 0u; l < X_LOADS; l++) {
+        let at = thread + l * THREADS;
+        next_x[l] = more_x(step, first + min(at / FOURS, count - 1u), at % FOURS);
+      }
+      for (var l = 0u; l < W_LOADS; l++) {
+        let at = thread + l * THREADS;
+        next_w[l] = more_w(step, min(first_output + at / FOURS, last_output), at % FOURS);
+      }
+    }
+)";
 // While a tile is multiplied, the threads prefetch its next 32 columns.
 constexpr const char* kLoop = R"(
   {
 ${fetch_first}  }
-  for (var k = first_k; k < end_k; k += 32u) {
+${count_more}  for (var k = first_k; k < ${end}; k += 32u) {
     for (var l = 0u; l < X_LOADS; l++) {
       let at = thread + l * THREADS;
       let row = at / FOURS;
@@ -70,7 +87,7 @@ ${fetch_first}  }
     workgroupBarrier();
     if (k + 32u < end_k) {
 ${fetch_next}    }
-${multiply}    workgroupBarrier();
+${fetch_more}${multiply}    workgroupBarrier();
   }
   let is_full = count == TILE_ROWS && first_output + TILE_OUTPUTS <= last_output + 1u;
 )";
@@ -119,7 +136,7 @@ MatrixTile matrix_tile(uint64_t rows, uint64_t outputs) {
 
 // Sums of matrices are separate variables, because arrays that a loop indexes may lie in memory.
 void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& tile, const std::string& begin,
-                     const std::string& end) {
+                     const std::string& end, bool has_more) {
   use_matrices(kernel, adapter);
   kernel.threads = tile.threads();
   kernel.constants.insert(kernel.constants.end(), {{"ROW_SIDE", tile.row_side},
@@ -153,7 +170,10 @@ void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& t
   }
   kernel.body = cat(begin, kBefore, sums,
                     fill(kLoop, {{"fetch_first", fill(kFetch, {{"k", "first_k"}})},
+                                 {"count_more", has_more ? kCountMore : ""},
+                                 {"end", has_more ? "end_all" : "end_k"},
                                  {"fetch_next", fill(kFetch, {{"k", "k + 32u"}})},
+                                 {"fetch_more", has_more ? kFetchMore : ""},
                                  {"multiply", multiply}}),
                     kept, end);
 }

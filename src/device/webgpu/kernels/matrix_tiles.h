@@ -67,7 +67,13 @@ extern const char* const kAsHalves;
 //   x_block(), w_block()            the words from a block of columns to the next
 //   fn keep_four(out: u32, row: u32, output: u32, x: vec4f)
 // which keeps four neighbouring outputs of a row, of which some may be beyond the last one.
+//
+// With has_more, sums go on with columns that lie elsewhere, kMatrixColumns at a time: those of adapters. Then the
+// caller also declares
+//   fn more_steps() -> u32                                  how many times, the same for all threads
+//   fn more_x(step: u32, row: u32, i: u32) -> vec4u         halves 8 i to 8 i + 7 of a row
+//   fn more_w(step: u32, output: u32, i: u32) -> vec4u      of a row of the weight
 void use_matrix_tile(Kernel& kernel, const Adapter& adapter, const MatrixTile& tile, const std::string& begin,
-                     const std::string& end);
+                     const std::string& end, bool has_more = false);
 
 }  // namespace sluice::webgpu

@@ -22,17 +22,40 @@ constexpr uint32_t kRanks = 4;  // of a workgroup
 // ${i}: which of the kernel's products. The matrix of both factors; NO_MATRIX: the row has no adapter, or scales it by
 // 0.
 constexpr const char* kMatrix = R"(
-fn scale_${i}(row: u32) -> f32 { return load(p.scales_${i} + step_row(row)); }
+fn scale_${i}(row: u32) -> f32 { return row_adapter(p.slots_${i}, p.scales_${i}, row).scale; }
 fn matrix_${i}(row: u32) -> u32 {
-  return select(word(p.slots_${i} + step_row(row)) - 1u, NO_MATRIX, scale_${i}(row) == 0.0);
+  let adapter = row_adapter(p.slots_${i}, p.scales_${i}, row);
+  return select(NO_MATRIX, adapter.slot - 1u, has_adapter(adapter));
 }
 )";
 constexpr const char* kExpertMatrix = R"(
-fn scale_${i}(row: u32) -> f32 { return load(p.scales_${i} + step_row(row)); }
+fn scale_${i}(row: u32) -> f32 { return row_adapter(p.slots_${i}, p.scales_${i}, row).scale; }
 fn matrix_${i}(row: u32) -> u32 {
-  let slot = word(p.slots_${i} + step_row(row)) - 1u;
-  if (slot == NO_MATRIX || scale_${i}(row) == 0.0) { return NO_MATRIX; }
-  return slot * EXPERTS + word(p.index + row);
+  let adapter = row_adapter(p.slots_${i}, p.scales_${i}, row);
+  if (!has_adapter(adapter)) { return NO_MATRIX; }
+  return (adapter.slot - 1u) * EXPERTS + word(p.index + row);
+}
+)";
+
+// A row's slot, from 1 on, or 0 for no adapter. Both are kept as they were read: a thread waits for a load where its
+// value is first used in a computation.
+constexpr const char* kRowAdapter = R"(
+struct RowAdapter { slot: u32, scale: f32 }
+fn has_adapter(adapter: RowAdapter) -> bool { return adapter.slot != 0u && adapter.scale != 0.0; }
+fn row_adapter(slots: u32, scales: u32, row: u32) -> RowAdapter {
+  if (counts.one_adapter == 1u) { return RowAdapter(counts.slots[0].x, counts.adapter_scale); }
+  return RowAdapter(word(slots + step_row(row)), load(scales + step_row(row)));
+}
+// Slot n of the step's rows. A step goes through them one after another where its rows share tiles. Meanwhile rows of
+// other slots have zeros, which change no sum. So a row's result does not depend on its neighbours.
+fn step_slot(n: u32) -> u32 {
+  if (counts.slots_are_range == 1u) { return counts.slots[0].x + n; }
+  return counts.slots[n / 4u][n % 4u];
+}
+// Whether the row's numbers count for a slot of the step's rows. Those of a row without an adapter are zeros.
+fn has_slot(slots: u32, row: u32, slot: u32) -> bool {
+  if (counts.slot_count == 1u) { return true; }
+  return word(slots + step_row(row)) == slot;
 }
 )";
 
@@ -143,13 +166,13 @@ fn adapter_sum_${i}(row: u32, output: u32) -> f32 {
   }
   return sum;
 }
-// Of `count` outputs, at most four, of which those behind the last are its again.
-fn adapter_sums_${i}(row: u32, output: u32, count: u32) -> vec4f {
+// Of four outputs, of which those behind the last are its again.
+fn adapter_sums_${i}(row: u32, output: u32) -> vec4f {
   let first = matrix_${i}(row) * B_ROWS_${i};
   var sums = vec4f();
   for (var part = 0u; part < (INNER_${i} + 15u) / 16u; part++) {
     let x = rank_16_${i}(row, part);
-    for (var j = 0u; j < count; j++) {
+    for (var j = 0u; j < 4u; j++) {
       sums[j] = product_16(x, b${i}_sixteen(first + min(output + j, B_ROWS_${i} - 1u), part), sums[j]);
     }
   }
@@ -188,19 +211,20 @@ Emitter::AdaptedProduct Emitter::adapted(const AdapterOperand& adapter, uint64_t
           .inner = adapter ? scratch(rows * parts * inner_words(program_.weights[adapter.a].shape)) : 0};
 }
 
-void Emitter::use_step_row(Kernel& kernel, uint32_t choices) const {
+void Emitter::use_row_adapters(Kernel& kernel, uint32_t choices) const {
   const bool all = kernel.extent.symbol == Symbol::rows;
   if (!all)
     kernel.params.push_back({"wanted_rows", layout_.step().inputs[static_cast<size_t>(wanted_input(program_))]});
   const std::string row = choices > 1 ? cat("row / ", choices, "u") : "row";
   kernel.snippets.push_back(fill("fn step_row(row: u32) -> u32 { return ${row}; }\n",
                                  {{"row", all ? row : cat("word(p.wanted_rows + ", row, ")")}}));
+  kernel.snippets.emplace_back(kRowAdapter);
 }
 
 // Declares the step's row of a row, and the slots and scales of the products.
 void Emitter::use_adapters(Kernel& kernel, std::span<const AdaptedProduct> products, const AdaptedRows& rows) const {
   const bool has_experts = rows.index != kNone;
-  use_step_row(kernel, has_experts ? rows.choices : 1);
+  use_row_adapters(kernel, has_experts ? rows.choices : 1);
   kernel.snippets.emplace_back(kProduct16);
   for (size_t i = 0; i < products.size(); ++i) {
     const AdapterOperand& adapter = products[i].adapter;
@@ -219,11 +243,15 @@ std::string Emitter::factor_decoder(WeightId id, const std::string& name) const 
   return decoder(id, name) + (in_eights ? eight : "") + fill(in_eights ? kTwoEights : kSixteen, {{"w", name}});
 }
 
-void Emitter::use_adapter_sum(Kernel& kernel, size_t i, const AdaptedProduct& product) const {
+void Emitter::use_second_factor(Kernel& kernel, size_t i, const AdaptedProduct& product) const {
   const std::string b = cat("b", i);
   kernel.constants.push_back({cat("B_ROWS_", i), program_.weights[product.adapter.b].shape.rows});
   kernel.bindings.push_back(weight(b, product.adapter.b, 0));
   kernel.snippets.push_back(factor_decoder(product.adapter.b, b));
+}
+
+void Emitter::use_adapter_sum(Kernel& kernel, size_t i, const AdaptedProduct& product) const {
+  use_second_factor(kernel, i, product);
   kernel.snippets.push_back(fill(kSum, {{"i", cat(i)}}));
 }
 

@@ -147,7 +147,7 @@ constexpr const char* kOutwardEnd = R"(
     let output = first_output + o * OUTPUTS_EACH;
     if (row < count && output < HIDDEN) {
       let sums = sums_down[j];
-      store4(p.products + choice_of(first + row) * HIDDEN + output, ${down});
+      store4(p.products + choice_of(first + row) * HIDDEN + output, vec4f(sums[0], sums[1], sums[2], sums[3]));
     }
   }
 }
@@ -197,8 +197,6 @@ Kernel Emitter::ExpertsKernels::inward_tiles(const PlaceRange& places) const {
   kernel.constants.push_back({"COLUMNS", hidden});
   kernel.params.insert(kernel.params.end(), {{"x", integers}, {"weight", emitter.at(op.weight)}});
   kernel.snippets.insert(kernel.snippets.end(), {kMath, activation_text(op.kind), kRowsAsIntegers});
-  constexpr const char* kChoice = "choice_of(first + row)";
-  constexpr const char* kOutput = "first_output + o * OUTPUTS_EACH";
   const auto sums = [&](const char* name) {
     std::string text = "vec4f(";
     for (uint32_t n = 0; n < 4; ++n)
@@ -206,12 +204,12 @@ Kernel Emitter::ExpertsKernels::inward_tiles(const PlaceRange& places) const {
     return text + ")";
   };
   const std::string end =
-      fill(kInwardEnd, {{"gate", adapted_sums(inward_adapters, 0, kChoice, kOutput, sums("gate"), tile.outputs_each)},
-                        {"up", adapted_sums(inward_adapters, 1, kChoice, kOutput, sums("up"), tile.outputs_each)},
-                        {"keep_reals", outward_adapter[0].adapter ? kKeepReals : ""}});
+      fill(kInwardEnd,
+           {{"gate", sums("gate")}, {"up", sums("up")}, {"keep_reals", outward_adapter[0].adapter ? kKeepReals : ""}});
   if (outward_adapter[0].adapter) kernel.params.push_back({"reals", reals});
-  use_adapters(kernel, inward_adapters, inward_rows());
-  use_integer_tile(kernel, tile, std::array{"gate", "up"}, cat(kBegin, kInwardBegin), end);
+  constexpr std::array kNames = {"gate", "up"};
+  const std::vector<const char*> more = use_tile_adapters(kernel, inward_adapters, kNames, inward_rows());
+  use_integer_tile(kernel, tile, kNames, cat(kBegin, kInwardBegin), end, more);
   return kernel;
 }
 
@@ -220,11 +218,9 @@ Kernel Emitter::ExpertsKernels::outward_tiles(const PlaceRange& places) const {
   Kernel kernel = of_tiles("experts_outward_tiles", tile, hidden, places);
   kernel.constants.push_back({"COLUMNS", width});
   kernel.params.push_back({"products", products});
-  const std::string end =
-      fill(kOutwardEnd, {{"down", adapted_sums(outward_adapter, 0, "choice_of(first + row)", "output",
-                                               "vec4f(sums[0], sums[1], sums[2], sums[3])")}});
-  use_adapters(kernel, outward_adapter, outward_rows());
-  use_integer_tile(kernel, tile, std::array{"down"}, cat(kBegin, kOutwardBegin), end);
+  constexpr std::array kNames = {"down"};
+  const std::vector<const char*> more = use_tile_adapters(kernel, outward_adapter, kNames, outward_rows());
+  use_integer_tile(kernel, tile, kNames, cat(kBegin, kOutwardBegin), kOutwardEnd, more);
   return kernel;
 }
 

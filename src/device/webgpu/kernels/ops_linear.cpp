@@ -185,12 +185,8 @@ void Emitter::emit_product(const Linear& op, const Finishing& finish) {
     if (op.adapter) emit_adapters(std::array{&op});
     return;
   }
+  if (is_by_matrices(op)) return emit_matrix_tiles(op, finish);
   const bool has_few = has_few_rows(type(op.x).extent) || is_narrow(op.weight);
-  if (!has_few && has_matrix_tiles(op.weight)) {
-    emit_matrix_tiles(op, finish);
-    if (op.adapter) emit_adapters(std::array{&op});
-    return;
-  }
   const bool in_integers = !has_few && has_integers(op.weight);
   const uint32_t integers = in_integers ? scratch_for_integers(op.x) : 0;
   if (in_integers) emit_integers(op.x, integers);

@@ -2,6 +2,7 @@
 // the rows and the weight as f16, another one multiplies tiles of rows by outputs (matrix_tiles.h). Weights too large
 // for scratch are taken some rows at a time.
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "device/webgpu/emitter.h"
@@ -176,15 +177,23 @@ HalvesAt Emitter::scratch_for_halves(uint64_t rows, uint32_t words) {
 }
 
 HalvesAt Emitter::emit_halves(ValueId x) {
-  const HalvesAt halves = scratch_for_halves(most_rows(type(x).extent), half_words(columns(x)));
+  const uint64_t rows = most_rows(type(x).extent);
   // The op before may have left them in the same words, as products of the same rows do.
-  const bool are_there = halved_ == x && halved_op_ + 1 == op_ && halved_at_ == halves.first;
-  halved_ = x;
-  halved_op_ = op_;
-  halved_at_ = halves.first;
-  if (are_there) return halves;
-  emit_halves({.extent = type(x).extent, .x = at(x), .columns = columns(x), .to = halves});
-  return halves;
+  const bool are_there =
+      halved_.x == x && halved_.op + 1 == op_ && halved_.at.first == layout_.scratch() + scratch_taken_;
+  if (are_there) {
+    halved_.op = op_;
+    return scratch_for_halves(rows, halved_.row_words);
+  }
+  halved_ = {.x = x, .op = op_, .joined = joined_adapters(x)};
+  halved_.row_words = half_words(columns(x)) + added_words(halved_.joined);
+  halved_.at = scratch_for_halves(rows, halved_.row_words);
+  const Halves of{.extent = type(x).extent, .x = at(x), .columns = columns(x), .to = halved_.at};
+  if (halved_.joined.empty())
+    emit_halves(of);
+  else
+    emit_adapted_halves(of, halved_.joined);
+  return halved_.at;
 }
 
 void Emitter::emit_halves(const Halves& of) {
@@ -279,8 +288,14 @@ void Emitter::emit_transposed_halves(const WeightHalves& of) {
   add(kernel);
 }
 
+bool Emitter::is_by_matrices(const Linear& op) const {
+  return !has_few_rows(type(op.x).extent) && !is_narrow(op.weight) && has_matrix_tiles(op.weight);
+}
+
 void Emitter::emit_matrix_tiles(const Linear& op, const Finishing& finish) {
   const HalvesAt halves = emit_halves(op.x);
+  const auto joined = std::ranges::find(halved_.joined, op_, &JoinedAdapter::op);
+  const bool is_joined = joined != halved_.joined.end();
   const uint64_t at_once = most_weight_rows(op.weight);
   const uint32_t weights = scratch(at_once * half_words(columns(op.x)));
   const std::vector<WeightTile>& tiles = layout_.matrix(op.weight).tiles;
@@ -294,10 +309,13 @@ void Emitter::emit_matrix_tiles(const Linear& op, const Finishing& finish) {
                            .weight_rows = static_cast<uint32_t>(count),
                            .depth = columns(op.x),
                            .first_output = static_cast<uint32_t>(tiles[tile].first_row + first),
-                           .outputs = static_cast<uint32_t>(count)},
+                           .outputs = static_cast<uint32_t>(count),
+                           .adapter = is_joined ? op.adapter : AdapterOperand{},
+                           .first_added = is_joined ? joined->first_block : 0},
                           finish);
     }
   }
+  if (op.adapter && !is_joined) emit_adapters(std::array{&op});
 }
 
 bool Emitter::has_transposed_matrix_tiles(WeightId weight) const {
@@ -429,7 +447,9 @@ void Emitter::emit_matrix_product(const MatrixProduct& of) {
     use_finish(kernel, of.finish, "vec4f");
   else
     kernel.snippets = {of.finished};
-  use_matrix_tile(kernel, adapter_, side, kBegin, fill(kEnd, {{"store", fours ? kStoreFour : kStoreEach}}));
+  if (of.adapter) use_joined_adapter(kernel, of.adapter, of.first_added);
+  use_matrix_tile(kernel, adapter_, side, kBegin, fill(kEnd, {{"store", fours ? kStoreFour : kStoreEach}}),
+                  bool{of.adapter});
   kernel.grid = {.per = side.rows(),
                  .times = parts * side.blocks(of.outputs),
                  .first_row = of.first_row,
