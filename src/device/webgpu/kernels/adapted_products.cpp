@@ -22,7 +22,7 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kRanks = 4;           // of a thread
-constexpr uint32_t kFewRows = 2;         // for which every workgroup computes a x
+constexpr uint32_t kFewRows = 4;         // for which every workgroup computes a x
 constexpr uint32_t kMostAgain = 65536;   // elements of the first factors that every workgroup may read
 constexpr uint32_t kMostHeldEights = 4;  // of a row of the second factors
 constexpr uint32_t kMostParts = 8;       // of the columns, each a workgroup's
@@ -463,14 +463,12 @@ Emitter::AdaptedText Emitter::adapted_text(const AddedAdapters& added, size_t s,
     text.sums.push_back(std::move(sums));
   }
   if (arguments.empty()) return text;
-  // The threads that store may still read what the row before has left; make_row() has barriers.
   const std::string own = cat("inner_", s, "_own");
-  text.between = {
-      .before = cat(added.of_row ? "" : "    workgroupBarrier();\n", before, "    var ", own, " = vec4f();\n"),
-      .behind_loads =
-          cat("      if (batch == 0u) {\n        ", own, " = inner_", s, "(r, thread", arguments, ");\n      }\n"),
-      .at_end = cat(last, "    keep_inner_", s, "(", own, ", thread);\n"),
-      .behind_sums = outer + "\n    workgroupBarrier();"};
+  text.between = {.before = cat(before, "    var ", own, " = vec4f();\n"),
+                  .behind_loads = cat("      if (batch == 0u) {\n        ", own, " = inner_", s, "(r, thread",
+                                      arguments, ");\n      }\n"),
+                  .at_end = cat(last, "    keep_inner_", s, "(", own, ", thread);\n"),
+                  .behind_sums = outer + "\n    workgroupBarrier();"};
   return text;
 }
 

@@ -1,7 +1,8 @@
 // linear, and runs of it.
 //
 //   decode steps, wanted rows   matrix times vector (products.h), for one matrix, for several, or for gate and up. A
-//                               workgroup takes up to four rows in turn; after the first row the weight is cached.
+//                               workgroup takes one row. The next workgroup takes the next row of the same outputs,
+//                               for which the weight is cached.
 //   prompts                     tiles of rows by outputs (ops_linear_tiles.cpp, ops_integer_tiles.cpp), also by
 //                               matrix units (ops_matrix_tiles.cpp); of few outputs in parts of the columns
 //                               (backward_products.cpp)
@@ -18,39 +19,34 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kRowsAtOnce = 4;
 // ${i}: which of the kernel's products. Rows past the last output are read again, and not kept.
 constexpr const char* kProduct = R"(
-fn product_${i}(block: u32, first_row: u32, row_count: u32, thread: u32) {
+fn product_${i}(block: u32, r: u32, thread: u32) {
   let output = first_output(block, thread);
   let stored = first_stored(block, thread);
   let last = p.outputs_${i} - 1u;
-  for (var r = first_row; r < first_row + row_count; r++) {
 ${before}${make_row}${products}
 
-    if (stores(thread) && stored <= last) {
-      store_some(p.out_${i} + r * OUTPUTS_${i} + p.first_output_${i} + stored, ${sums}, last + 1u - stored);
-    }
+  if (stores(thread) && stored <= last) {
+    store_some(p.out_${i} + r * OUTPUTS_${i} + p.first_output_${i} + stored, ${sums}, last + 1u - stored);
   }
 }
 )";
 
 // The gate's product, and the second product if there is one.
 constexpr const char* kGated = R"(
-fn product_0(block: u32, first_row: u32, row_count: u32, thread: u32) {
+fn product_0(block: u32, r: u32, thread: u32) {
   let output = first_output(block, thread);
   let stored = first_stored(block, thread);
   const last = OUTPUTS - 1u;
-  for (var r = first_row; r < first_row + row_count; r++) {
 ${before}${make_row}${products}
 
-    if (stores(thread) && stored <= last) {
-      let gate = ${gate};
-      let up = ${up};
-      var x: vec4f;
-      for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
-      store_some(p.out + r * OUTPUTS + stored, x, last + 1u - stored);
-    }
+  if (stores(thread) && stored <= last) {
+    let gate = ${gate};
+    let up = ${up};
+    var x: vec4f;
+    for (var i = 0u; i < 4u; i++) { x[i] = activate(gate[i]) * up[i]; }
+    store_some(p.out + r * OUTPUTS + stored, x, last + 1u - stored);
   }
 }
 )";
@@ -64,10 +60,9 @@ constexpr const char* kVectorMain = R"(
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let i = group_index(group, groups);
-  let block = i % BLOCKS;
-  let first_row = i / BLOCKS * ROWS;
-  if (first_row >= rows()) { return; }
-  let row_count = min(ROWS, rows() - first_row);
+  let r = i % rows();
+  let block = i / rows();
+  if (block >= BLOCKS) { return; }
 )";
 
 // The text that makes the row first; empty: the row is in memory.
@@ -91,7 +86,7 @@ Emitter::Emitted Emitter::emit_products(std::span<const Product> products, const
   const uint32_t columns = program_.weights[first.weight].shape.columns;
   ProductSize size{.columns = columns, .integers = true};
   Kernel kernel{.name = "linear", .extent = type(first.x).extent};
-  kernel.constants = {{"COLUMNS", columns}, {"ROWS", kRowsAtOnce}};
+  kernel.constants = {{"COLUMNS", columns}};
   kernel.params = {{"x", at(first.x)}};
   kernel.bindings = {memory()};
   bool fours = columns % 4 == 0 && at(first.x) % 4 == 0;
@@ -156,11 +151,11 @@ Emitter::Emitted Emitter::emit_products(std::span<const Product> products, const
     const uint64_t begin = end;
     end += shape.blocks(tile.rows);
     calls += cat(i == 0 ? "  if" : " else if", " (block < ", end, "u) { product_", i, "(block - ", begin,
-                 "u, first_row, row_count, thread); }");
+                 "u, r, thread); }");
   }
   kernel.constants.push_back({"BLOCKS", static_cast<uint32_t>(end)});
   kernel.body += calls + "\n}\n";
-  kernel.grid = {.per = kRowsAtOnce, .times = end};
+  kernel.grid = {.times = end};
   add(kernel);
   return adds ? Emitted::adapted : Emitted::products;
 }
@@ -311,7 +306,6 @@ bool Emitter::emit_gated(const FusedRun& all, const GatedRun& run) {
   Kernel kernel{.name = "gated_linear", .extent = type(run.gate->x).extent, .threads = shape.threads()};
   kernel.constants = {{"COLUMNS", matrix.columns},
                       {"OUTPUTS", matrix.rows},
-                      {"ROWS", kRowsAtOnce},
                       {"BLOCKS", static_cast<uint32_t>(shape.blocks(matrix.rows))}};
   kernel.params = {{"x", at(run.gate->x)}, {"out", at(run.activation->out)}};
   kernel.bindings = {memory(), weight("w0", run.gate->weight, 0)};
@@ -356,8 +350,8 @@ fn up_values(row: u32, i: u32) -> vec4f {
             {"up", run.up != nullptr ? text.sums.back() : "up_values(r, stored)"},
             {"make_row", row_text(of_row, "block == 0u")},
             {"products", added_products(shape, rows, of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS", text.between)}});
-  kernel.body += cat(kVectorMain, "  product_0(block, first_row, row_count, thread);\n}\n");
-  kernel.grid = {.per = kRowsAtOnce, .times = shape.blocks(matrix.rows)};
+  kernel.body += cat(kVectorMain, "  product_0(block, r, thread);\n}\n");
+  kernel.grid = {.times = shape.blocks(matrix.rows)};
   add(kernel);
   return true;
 }
