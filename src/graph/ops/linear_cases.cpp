@@ -15,13 +15,14 @@ OpCase linear_case(Format format, Size size, Fill fill) {
   return c.done();
 }
 
-OpCase adapter_case(Format format, Size size, const CaseAdapters& adapters, Fill fill = {}) {
+OpCase adapter_case(Format format, Size size, const CaseAdapters& adapters, Fill fill = {},
+                    const std::vector<uint32_t>& row_counts = {1, 0, 5, 17, 70}) {
   CaseBuilder c(cat("adapters of rank ", adapters.rank, " in ", format_name(adapters.a), " and ",
                     format_name(adapters.b), ", ", format_name(format), " [", size.rows, ", ", size.columns,
-                    "], inputs to ", fill.high));
+                    "], inputs to ", fill.high, adapters.slots > 9 ? cat(", slots ", adapters.slots) : ""));
   c.adapters(adapters);
   c.output(linear(c.input(size.columns, 1, fill), c.weight({.rows = size.rows, .columns = size.columns}, format)));
-  c.row_steps({1, 0, 5, 17, 70});
+  c.row_steps(row_counts);
   return c.done();
 }
 
@@ -33,6 +34,17 @@ OpCase wanted_adapter_case() {
   c.output(linear(gather(x, c.wanted()), c.weight({.rows = 100, .columns = 64}, Format::bf16)));
   c.step({{.sequence = 0, .rows = 9}, {.sequence = 1, .position = 3, .rows = 2}}, {2, 3, 8, 9});
   c.step({{.sequence = 0, .rows = 1}});
+  return c.done();
+}
+
+// A device may compute the first factors of all of them at once.
+OpCase same_rows_case(uint32_t slots) {
+  CaseBuilder c(cat("adapters of products of the same rows, slots ", slots));
+  c.adapters({.slots = slots, .rank = 6, .a = Format::bf16, .b = Format::f16});
+  const Value x = c.input(76);
+  for (const uint32_t rows : {48u, 100u, 64u})
+    c.output(linear(x, c.weight({.rows = rows, .columns = 76}, Format::bf16)));
+  c.row_steps({1, 70});
   return c.done();
 }
 
@@ -53,6 +65,10 @@ std::vector<OpCase> adapter_cases() {
       adapter_case(Format::bf16, {600, 20}, {.rank = 3, .a = Format::bf16, .b = Format::f32}),
       adapter_case(Format::bf16, {50, 20}, {.rank = 16}, {.low = -1e6f, .high = 1e6f}),
       wanted_adapter_case(),
+      same_rows_case(1),
+      same_rows_case(3),
+      // More adapters in a step than a device may list.
+      adapter_case(Format::bf16, {24, 40}, {.slots = 200, .rank = 2, .a = Format::f16, .b = Format::f16}, {}, {150}),
   };
   for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q6_k})
     cases.push_back(adapter_case(format, {256, 132}, {.rank = 16, .a = Format::f16, .b = Format::f16}));

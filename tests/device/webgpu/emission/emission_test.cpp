@@ -283,19 +283,28 @@ std::map<int32_t, std::string> kernels_of_token(const WebGpuPlan& plan) {
   return kernels;
 }
 
-// The products' own kernels add adapters to a step of one row. A step of many rows has one dispatch more for all
-// linears of the same rows.
-TEST(Emission, AdaptersAreNoDispatchMoreOfATokenAndOneOfManyRows) {
+size_t prompt_dispatches(const WebGpuPlan& plan, int32_t layer) {
+  return std::ranges::count_if(plan.dispatches(TokenClass::prompt).list,
+                               [&](const Dispatch& dispatch) { return plan.program().layers[dispatch.op] == layer; });
+}
+
+// The products' own kernels add adapters to a step of one row, and to prompts by matrix units.
+TEST(Emission, AdaptersAreNoDispatchMoreOfATokenNorOfPromptsByMatrixUnits) {
   const Model& model = real_model("gemma4_dense");
+  const Result<Program> plain = model.record_text({});
   const Result<Program> program = model.record_text({.adapters = {.slots = 4, .rank = 16}});
-  ASSERT_TRUE(program) << program.error().text;
-  PlanRequest request{.program = &*program, .maxima = {.counts = text_counts(64, 4), .sequences = 2}};
-  request.maxima.pages_per_sequence.assign(program->groups.size(), 4);
-  request.pages.assign(program->groups.size(), 8);
-  for (const WeightDecl& weight : program->weights) {
-    const Result<TensorSource> source = model.weights().find(weight.name);
-    request.weights.push_back({weight.shape, source.ok() ? source->format : Format::f16});
-  }
+  ASSERT_TRUE(plain.ok() && program.ok());
+  const auto request_of = [&](const Program& of) {
+    PlanRequest request{.program = &of, .maxima = {.counts = text_counts(64, 4), .sequences = 2}};
+    request.maxima.pages_per_sequence.assign(of.groups.size(), 4);
+    request.pages.assign(of.groups.size(), 8);
+    for (const WeightDecl& weight : of.weights) {
+      const Result<TensorSource> source = model.weights().find(weight.name);
+      request.weights.push_back({weight.shape, source.ok() ? source->format : Format::f16});
+    }
+    return request;
+  };
+  const PlanRequest request = request_of(*program), request_without = request_of(*plain);
   const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make({}, request, default_adapter());
   ASSERT_TRUE(plan) << plan.error().text;
   EXPECT_EQ(kernels_of_token(**plan)[1], "heads attention_part attention_merge linear gated_linear linear linear");
@@ -306,6 +315,10 @@ TEST(Emission, AdaptersAreNoDispatchMoreOfATokenAndOneOfManyRows) {
     for (const TokenClass token_class : kTokenClasses)
       for (const PipelineText& kernel : (*other)->dispatches(token_class).texts)
         EXPECT_THAT(faults_of(kernel, one.adapter), testing::IsEmpty()) << kernel.name;
+    if (!one.adapter.matrices) continue;
+    const Result<std::unique_ptr<WebGpuPlan>> without = WebGpuPlan::make({}, request_without, one.adapter);
+    ASSERT_TRUE(without) << without.error().text;
+    EXPECT_EQ(prompt_dispatches(**other, 0), prompt_dispatches(**without, 0));
   }
 }
 
