@@ -128,5 +128,7 @@ std::string unit_snippet(Format device_format, const std::string& name);
 std::string integer_snippet(Format device_format, const std::string& name);
 // The snippet of ${w}_eight; empty: the format has none.
 std::string eight_snippet(Format device_format, const std::string& name);
+// fn product_8(x: mat2x4f, w: mat2x4f, before: f32) -> f32   before + their eight products, in ascending order
+extern const char* const kProduct8;
 
 }  // namespace sluice::webgpu

@@ -251,6 +251,17 @@ std::string integer_snippet(Format device_format, const std::string& name) {
   return text;
 }
 
+const char* const kProduct8 = R"(
+fn product_8(x: mat2x4f, w: mat2x4f, before: f32) -> f32 {
+  let a = x[0];
+  let b = w[0];
+  let c = x[1];
+  let d = w[1];
+  let sum = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, before))));
+  return fma(c.w, d.w, fma(c.z, d.z, fma(c.y, d.y, fma(c.x, d.x, sum))));
+}
+)";
+
 std::string eight_snippet(Format device_format, const std::string& name) {
   const char* const eight = weight_format(device_format)->eight;
   return eight == nullptr ? "" : fill(eight, {{"w", name}});

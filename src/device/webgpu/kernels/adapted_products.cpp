@@ -29,14 +29,6 @@ constexpr uint32_t kMostParts = 8;       // of the columns, each a workgroup's
 
 constexpr const char* kAdded = R"(
 var<workgroup> inner_sums: array<vec4f, INNER_SUMS>;
-fn product_8(x: mat2x4f, w: mat2x4f, before: f32) -> f32 {
-  let a = x[0];
-  let b = w[0];
-  let c = x[1];
-  let d = w[1];
-  let sum = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, before))));
-  return fma(c.w, d.w, fma(c.z, d.z, fma(c.y, d.y, fma(c.x, d.x, sum))));
-}
 )";
 
 constexpr const char* kEightOfMemory = R"(
@@ -335,7 +327,7 @@ std::string Emitter::use_inner(Kernel& kernel, const AddedAdapters& added, bool 
   }
   kernel.constants.push_back({"INNER_SUMS", inner_sums});
   kernel.bindings.push_back({.name = "added", .slot = {SlotKind::shared, buffer}, .element = kFours});
-  kernel.snippets.insert(kernel.snippets.end(), {kAdded, added.of_row ? kEightOfRow : kEightOfMemory});
+  kernel.snippets.insert(kernel.snippets.end(), {kProduct8, kAdded, added.of_row ? kEightOfRow : kEightOfMemory});
   return text;
 }
 

@@ -47,14 +47,6 @@ fn four_of_row(row: u32, of_group: u32, column: u32) -> vec4f {
   let at = of_group * ADDED + column - ADDED_BEGIN;
   return vec4f(added[at], added[at + 1u], added[at + 2u], added[at + 3u]);
 }
-fn product_8(x: mat2x4f, w: mat2x4f, before: f32) -> f32 {
-  let a = x[0];
-  let b = w[0];
-  let c = x[1];
-  let d = w[1];
-  let sum = fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, before))));
-  return fma(c.w, d.w, fma(c.z, d.z, fma(c.y, d.y, fma(c.x, d.x, sum))));
-}
 )";
 
 // ${i}: which of the products. The loops have a constant length, so that a driver loads ahead.
@@ -224,7 +216,7 @@ void Emitter::emit_adapted_halves(const Halves& of, std::span<const JoinedAdapte
   if ((of.columns | of.x) % 4 == 0) kernel.bindings.front().element = kFours;
   use_subgroups(kernel, adapter_);
   use_row_adapters(kernel);
-  kernel.snippets.insert(kernel.snippets.end(), {kAsHalves, kAdaptedRows});
+  kernel.snippets.insert(kernel.snippets.end(), {kAsHalves, kProduct8, kAdaptedRows});
   const uint32_t added = added_words(joined) * 2, begin_added = half_words(of.columns) * 2;
   uint32_t fours = 0;
   std::string calls, stores;
