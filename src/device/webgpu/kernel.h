@@ -123,8 +123,8 @@ struct alignas(16) StepCounts {
   std::array<uint32_t, kSymbols> rows{};  // by Symbol
   uint32_t sequences = 0;
   uint32_t zero = 0;
-  // The adapters of the step's rows; a slot that a row scales by 0 is none. Whether all rows have the same slot, or
-  // none, and scale, so that no kernel waits to read them.
+  // The adapters of the step's rows. A row whose scale is 0 counts as a row without an adapter.
+  // 1: all rows have the slot slots[0] and the scale adapter_scale, or none has an adapter. Kernels then read neither.
   uint32_t one_adapter = 1;
   float adapter_scale = 0;
   // The slots of the rows, from 1 on: each once, ascending. More than fit there are a range from the first one on.

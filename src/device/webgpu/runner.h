@@ -91,6 +91,7 @@ class WebGpuRunner final : public Runner,
   void begin(Ticket ticket, const StepBuffer& step, std::span<const ReadRequest> reads, const StartOptions& options);
   bool upload_weights();
   void upload_step(const StepBuffer& step);
+  // Sets what the counts say of adapters: by the inputs "adapter_slots" and "adapter_scales" (graph/recorder.h).
   void count_adapters(const StepBuffer& step, StepCounts& counts) const;
   uint32_t positions_ahead(const StepBuffer& step) const;
   void upload_embedded(const StepBuffer& step);

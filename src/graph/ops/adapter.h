@@ -7,8 +7,9 @@
 // than the slots have lie there with rows and columns of zeros.
 //
 // A row of slot 0 or of scale 0 is left as it is: it has the bits of a product without the operand. For every other row
-// the sum over the rank stands alone, is multiplied by the scale and is then added, or each product of the rank is
-// added where the device says so; no part of that order depends on the number of rows or on the slots of other rows.
+// the sum over the rank stands alone, is multiplied by the scale and is then added. A device may instead
+// add the scaled products of the rank one after another. No part of either order depends on the number of rows or on
+// the slots of other rows.
 #pragma once
 
 #include <cstdint>

@@ -33,15 +33,7 @@ var<workgroup> thread_sums: array<vec4f, ROWS * PARTIALS>;
 var<workgroup> added: array<f32, ROWS * ADDED>;
 var<workgroup> largest: array<atomic<u32>, ROWS>;
 
-fn x_four(row: u32, column: u32) -> vec4f {
-  let at = p.x + row * COLUMNS + column;
-  if (column + 4u <= COLUMNS) { return load4(at); }
-  var x = vec4f();
-  for (var i = 0u; i < 4u; i++) {
-    if (column + i < COLUMNS) { x[i] = load(at + i); }
-  }
-  return x;
-}
+fn x_four(row: u32, column: u32) -> vec4f { return four_of(p.x + row * COLUMNS, column, COLUMNS); }
 fn four_of_row(row: u32, of_group: u32, column: u32) -> vec4f {
   if (column < ADDED_BEGIN) { return x_four(row, column); }
   let at = of_group * ADDED + column - ADDED_BEGIN;
@@ -88,7 +80,8 @@ fn inner_${i}(first: u32, rows: u32, rank: u32, lane: u32) -> Sums {
   }
   return own;
 }
-// What follows the row's columns. A row without an adapter may have a sum by the factors of another row's.
+// The number that follows the row's columns. A row without an adapter gets 0: its sum may come from the factors of
+// another row's adapter.
 fn scaled_${i}(row: u32, rank: u32, sum: f32) -> f32 {
   let adapter = row_adapter_${i}(row);
   if (rank >= RANK_${i} || !has_adapter(adapter)) { return 0.0; }
@@ -172,8 +165,8 @@ fn more_w(step: u32, output: u32, i: u32) -> vec4u {
 }
 )";
 
-// Elements of b are often small. Halves that were f16 before keep them as they are. Others are of 64 times as much,
-// which keeps the digits of those from 2^-20 on, and the row's columns are divided by it.
+// Elements of b are often small, and f16 has fewer digits below 2^-14. So b in bf16 or f32 is multiplied by 64 before
+// it becomes f16, and scale a x is divided by 64. b in f16 is taken as it is.
 float factor_scale(Format b) { return b == Format::f16 ? 1.0f : 64.0f; }
 
 uint32_t rank_steps(uint32_t rank) { return static_cast<uint32_t>(divide_up(rank, kMatrixColumns)); }
@@ -216,7 +209,7 @@ void Emitter::emit_adapted_halves(const Halves& of, std::span<const JoinedAdapte
   if ((of.columns | of.x) % 4 == 0) kernel.bindings.front().element = kFours;
   use_subgroups(kernel, adapter_);
   use_row_adapters(kernel);
-  kernel.snippets.insert(kernel.snippets.end(), {kAsHalves, kProduct8, kAdaptedRows});
+  kernel.snippets.insert(kernel.snippets.end(), {kAsHalves, kFourOf, kProduct8, kAdaptedRows});
   const uint32_t added = added_words(joined) * 2, begin_added = half_words(of.columns) * 2;
   uint32_t fours = 0;
   std::string calls, stores;

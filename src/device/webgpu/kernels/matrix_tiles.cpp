@@ -124,6 +124,17 @@ fn eight_halves(a: vec4f, b: vec4f) -> vec4u {
 }
 )";
 
+const char* const kFourOf = R"(
+fn four_of(at: u32, column: u32, columns: u32) -> vec4f {
+  if (column + 4u <= columns) { return load4(at + column); }
+  var x = vec4f();
+  for (var i = 0u; i < 4u; i++) {
+    if (column + i < columns) { x[i] = load(at + column + i); }
+  }
+  return x;
+}
+)";
+
 // A subgroup with 4 by 4 matrices loads each of them for four products. Smaller ones make more tiles, which keep the
 // GPU busy where there are few (docs/experiments.md).
 MatrixTile matrix_tile(uint64_t rows, uint64_t outputs) {

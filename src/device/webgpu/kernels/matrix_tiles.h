@@ -51,6 +51,9 @@ struct HalvesAt {
 //   fn inverse_of(power: f32) -> f32
 //   fn eight_halves(a: vec4f, b: vec4f) -> vec4u
 extern const char* const kAsHalves;
+//   fn four_of(at: u32, column: u32, columns: u32) -> vec4f   numbers from `column` on of a row of memory at the word
+//                                                             `at`; 0 behind its columns
+extern const char* const kFourOf;
 
 // Gives a kernel the declarations of a tile, and makes its body of `begin`, the statements of the tile and `end`. The
 // statements need in scope:

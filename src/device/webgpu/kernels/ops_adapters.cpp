@@ -46,13 +46,14 @@ fn row_adapter(slots: u32, scales: u32, row: u32) -> RowAdapter {
   if (counts.one_adapter == 1u) { return RowAdapter(counts.slots[0].x, counts.adapter_scale); }
   return RowAdapter(word(slots + step_row(row)), load(scales + step_row(row)));
 }
-// Slot n of the step's rows. A step goes through them one after another where its rows share tiles. Meanwhile rows of
-// other slots have zeros, which change no sum. So a row's result does not depend on its neighbours.
+// Slot n of the slots that the step's rows have. A tile of rows goes through all of them. For each slot, rows of other
+// slots have zeros, which change no sum. So a row's result does not depend on its neighbours.
 fn step_slot(n: u32) -> u32 {
   if (counts.slots_are_range == 1u) { return counts.slots[0].x + n; }
   return counts.slots[n / 4u][n % 4u];
 }
-// Whether the row's numbers count for a slot of the step's rows. Those of a row without an adapter are zeros.
+// Whether the row has that slot of the step's. Where there is only one, rows without it are taken to have it, too: their
+// numbers are zeros anyway.
 fn has_slot(slots: u32, row: u32, slot: u32) -> bool {
   if (counts.slot_count == 1u) { return true; }
   return word(slots + step_row(row)) == slot;

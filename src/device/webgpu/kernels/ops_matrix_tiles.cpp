@@ -15,14 +15,6 @@ namespace {
 // A workgroup: a row. A thread: eight columns at a time.
 constexpr const char* kWriteRows = R"(
 const EIGHTS = ROW_WORDS / 4u;
-fn four_of(at: u32, column: u32, columns: u32) -> vec4f {
-  if (column + 4u <= columns) { return load4(at + column); }
-  var x = vec4f();
-  for (var i = 0u; i < 4u; i++) {
-    if (column + i < columns) { x[i] = load(at + column + i); }
-  }
-  return x;
-}
 fn x_four(row: u32, column: u32) -> vec4f {
 ${more}  return four_of(p.x + row * COLUMNS, column, COLUMNS);
 }
@@ -217,7 +209,7 @@ void Emitter::emit_halves(const Halves& of) {
   kernel.bindings = {memory()};
   if ((of.columns | of.x | of.more_columns | of.more) % 4 == 0) kernel.bindings.front().element = kFours;
   use_reduce(kernel, adapter_);
-  kernel.snippets.emplace_back(kAsHalves);
+  kernel.snippets.insert(kernel.snippets.end(), {kAsHalves, kFourOf});
   kernel.grid = {.first_row = of.first_row, .most_rows = of.end_row - of.first_row};
   add(kernel);
 }

@@ -60,10 +60,10 @@ const std::set<std::string_view>& language() {
       "bool", "f16", "f32", "i32", "u32", "array", "atomic", "ptr", "vec2", "vec3", "vec4", "vec2f", "vec3f", "vec4f",
       "vec2h", "vec3h", "vec4h", "vec2i", "vec3i", "vec4i", "vec2u", "vec3u", "vec4u", "mat2x4f", "mat4x4f",
       // functions
-      "abs", "all", "any", "atomicAdd", "atomicLoad", "atomicMax", "atomicMin", "atomicOr", "atomicStore", "bitcast",
-      "ceil", "clamp", "cos", "countOneBits", "countTrailingZeros", "dot", "dot4I8Packed", "dot4U8Packed", "exp",
-      "exp2", "extractBits", "firstLeadingBit", "firstTrailingBit", "floor", "fma", "insertBits", "inverseSqrt", "log",
-      "max", "min", "pack2x16float", "pack4xI8", "pow", "round", "select", "sign", "sin", "sqrt", "storageBarrier",
+      "abs", "all", "any", "atomicAdd", "atomicLoad", "atomicMax", "atomicMin", "atomicStore", "bitcast", "ceil",
+      "clamp", "cos", "countOneBits", "countTrailingZeros", "dot", "dot4I8Packed", "dot4U8Packed", "exp", "exp2",
+      "extractBits", "firstLeadingBit", "firstTrailingBit", "floor", "fma", "insertBits", "inverseSqrt", "log", "max",
+      "min", "pack2x16float", "pack4xI8", "pow", "round", "select", "sign", "sin", "sqrt", "storageBarrier",
       "subgroupAdd", "subgroupAny", "subgroupMax", "subgroupShuffle", "subgroupShuffleXor", "tanh", "transpose",
       "trunc", "unpack2x16float", "unpack4xI8", "unpack4xU8", "workgroupBarrier", "workgroupUniformLoad",
       // after enable
