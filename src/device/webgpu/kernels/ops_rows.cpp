@@ -1,6 +1,7 @@
 // Runs of ops over whole rows (graph/fusion.h): one workgroup for each row. A thread keeps elements thread, thread +
 // THREADS, ... of every value in registers (numbers, or groups of four if the row can be read so). Only the sums of
-// norms need other threads: each thread adds its elements in order, then sum_all adds the threads.
+// norms need other threads: each thread adds its elements in order, then sum_all adds the threads. What the run reads
+// is loaded before the first of these sums, so that it is on its way meanwhile.
 //
 // Products of such a row may include the run. Each workgroup then recomputes the row in workgroup memory, and the first
 // workgroup stores the values that others read. That is cheaper than a separate dispatch.
@@ -109,33 +110,38 @@ class Emitter::RowText {
   std::string text() const {
     return cat(in_fours_ ? kFourNumbers : kNumbers, has_factors_ ? in_fours_ ? kFourFactors : kFactor : "",
                "const ROW_EACH = (ELEMENTS + THREADS - 1u) / THREADS;\n", activations_,
-               "fn make_row(row: u32, thread: u32, is_stored: bool) {\n  let begin = row * ROW_COLUMNS;\n", text_,
-               "}\n");
+               "fn make_row(row: u32, thread: u32, is_stored: bool) {\n  let begin = row * ROW_COLUMNS;\n", loads_,
+               text_, "}\n");
   }
 
  private:
   ValueId storage(ValueId id) const { return emitter_.program_.values[id].storage; }
 
   // For each k, with i = thread + k THREADS, in the row.
-  void each(const std::string& statement) {
-    text_ += cat("  for (var k = 0u; k < ROW_EACH; k++) {\n    let i = thread + k * THREADS;\n    if (i < ELEMENTS) { ",
-                 statement, " }\n  }\n");
+  static std::string of_each(const std::string& statement) {
+    return cat("  for (var k = 0u; k < ROW_EACH; k++) {\n    let i = thread + k * THREADS;\n    if (i < ELEMENTS) { ",
+               statement, " }\n  }\n");
   }
-  std::string declare(ValueId id) {
+  void each(const std::string& statement) { text_ += of_each(statement); }
+  static std::string declared(const std::string& name) { return cat("  var ", name, ": array<Element, ROW_EACH>;\n"); }
+  std::string name_of_next(ValueId id) {
     std::string name = cat("v", values_.size());
     values_.emplace_back(storage(id), name);
-    text_ += cat("  var ", name, ": array<Element, ROW_EACH>;\n");
     return name;
   }
   // The registers of a value, which its first use loads.
   std::string value(ValueId id) {
     for (const auto& [known, name] : values_)
       if (known == storage(id)) return name;
-    const std::string name = declare(id);
-    each(cat(name, "[k] = element(", param(emitter_.at(id)), " + begin, i);"));
+    const std::string name = name_of_next(id);
+    loads_ += declared(name) + of_each(cat(name, "[k] = element(", param(emitter_.at(id)), " + begin, i);"));
     return name;
   }
-  std::string make(ValueId id) { return declare(id); }
+  std::string make(ValueId id) {
+    std::string name = name_of_next(id);
+    text_ += declared(name);
+    return name;
+  }
   // The mean over the row of an expression in k.
   std::string mean_of(const std::string& expression) {
     const std::string name = cat("mean_", means_++);
@@ -147,7 +153,7 @@ class Emitter::RowText {
   std::string single(ValueId id) {
     std::string name = cat("one", values_.size());
     values_.emplace_back(kNone, name);
-    text_ += cat("  let ", name, " = load(", param(emitter_.at(id)), " + row);\n");
+    loads_ += cat("  let ", name, " = load(", param(emitter_.at(id)), " + row);\n");
     return name;
   }
   void join(ValueId a, ValueId b, ValueId result, const char* sign) {
@@ -167,7 +173,13 @@ class Emitter::RowText {
     }
     has_factors_ = true;
     const std::string at = param(emitter_.layout_.factor(id));
-    return one ? cat("one_factor(", at, ")") : cat("factor(", at, ", i)");
+    std::string name = cat("factor_", factors_++);
+    if (one) {
+      loads_ += cat("  let ", name, " = one_factor(", at, ");\n");
+      return name;
+    }
+    loads_ += declared(name) + of_each(cat(name, "[k] = factor(", at, ", i);"));
+    return name + "[k]";
   }
   std::string activation(ActivationKind kind) {
     const std::string name = cat("row_activation_", static_cast<int>(kind));
@@ -185,9 +197,9 @@ class Emitter::RowText {
   Emitter& emitter_;
   Kernel& kernel_;
   bool in_fours_ = false, has_factors_ = false;
-  std::string text_, activations_;
+  std::string loads_, text_, activations_;               // loads_ comes before text_
   std::vector<std::pair<ValueId, std::string>> values_;  // by storage
-  uint32_t params_ = 0, means_ = 0;
+  uint32_t params_ = 0, means_ = 0, factors_ = 0;
 };
 
 // Whether the rows of all values of the ops are whole groups of four elements. Values with one element a row are
