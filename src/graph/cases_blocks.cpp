@@ -86,6 +86,30 @@ OpCase normed_adapter_case(Format format) {
   return c.done();
 }
 
+// Products with adapters whose results only norms and sums read: those that make other products' rows, and a step's
+// results.
+OpCase residual_adapter_case(Format format, const CaseAdapters& adapters) {
+  CaseBuilder c(cat("sums of products with adapters of rank ", adapters.rank, ", ", format_name(format)));
+  c.adapters(adapters);
+  const Value residual = c.input(64);
+  const Value attended = c.input(96);
+  const Value y = linear(attended, c.weight({.rows = 64, .columns = 96}, format));
+  const Value sum = add(residual, rms_norm(y, c.weight({.columns = 64}), 1e-6f));
+  const Value inner = rms_norm(sum, c.weight({.columns = 64}), 1e-6f);
+  const Value gate = linear(inner, c.weight({.rows = 160, .columns = 64}, format));
+  const Value up = linear(inner, c.weight({.rows = 160, .columns = 64}, format));
+  const Value wide = gated_activation(gate, up, ActivationKind::silu);
+  const Value down = linear(wide, c.weight({.rows = 64, .columns = 160}, format));
+  const Value second = add(sum, rms_norm(down, c.weight({.columns = 64}), 1e-6f));
+  const Value normed = rms_norm(second, 1e-6f);
+  c.output(linear(normed, c.weight({.rows = 40, .columns = 64}, format)));
+  const Value last = linear(normed, c.weight({.rows = 64, .columns = 64}, format));
+  const Value third = linear(last, c.weight({.rows = 64, .columns = 64}, format));
+  c.output(rms_norm(add(third, second), 1e-6f));
+  c.row_steps({1, 0, 5, 70});
+  return c.done();
+}
+
 }  // namespace
 
 std::vector<OpCase> block_cases() {
@@ -108,6 +132,8 @@ std::vector<OpCase> block_cases() {
                {.rank = 16, .a = Format::bf16, .b = Format::f16, .weights = {"w1", "w5"}}),
       normed_adapter_case(Format::bf16),
       normed_adapter_case(Format::q8_0),
+      residual_adapter_case(Format::bf16, {.rank = 12, .a = Format::bf16, .b = Format::f16}),
+      residual_adapter_case(Format::q8_0, {.slots = 1, .rank = 16, .a = Format::f16, .b = Format::bf16}),
   };
 }
 

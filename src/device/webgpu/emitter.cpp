@@ -57,7 +57,9 @@ std::string function_of_part(const char* function, bool in_fours) {
 }  // namespace
 
 Dispatches Emitter::emit_all(bool looking) {
-  std::span<const FusedRun> runs = looking ? std::span<const FusedRun>() : runs_;
+  if (looking) runs_ = {};
+  deferred_words_ = deferred_words();
+  std::span<const FusedRun> runs = runs_;
   for (op_ = 0; op_ < program_.ops.size();) {
     // This device does not compute guesses.
     const auto guess = std::ranges::find(program_.guesses, op_, &ExpertGuess::first_op);
@@ -65,7 +67,7 @@ Dispatches Emitter::emit_all(bool looking) {
       op_ = guess->end_op;
       continue;
     }
-    scratch_taken_ = 0;
+    scratch_taken_ = 2 * deferred_words_;
     while (!runs.empty() && runs.front().first_op < op_) runs = runs.subspan(1);
     if (!runs.empty() && runs.front().first_op == op_) {
       op_ = emit_run(runs.front());

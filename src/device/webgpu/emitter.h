@@ -78,6 +78,9 @@ std::string activation_text(ActivationKind kind, std::string_view name = "activa
 
 // The most results of a row, for which threads share the sums.
 inline constexpr uint32_t kMostNarrow = 16;
+// The most rows of a step in which workgroups of decode steps compute the same part of an adapter again, so that no
+// dispatch is needed for it.
+inline constexpr uint32_t kFewRows = 4;
 // Of workgroup memory, for the sums and reductions of a kernel of products.
 inline constexpr uint64_t kOtherWorkgroupBytes = 3072;
 
@@ -169,7 +172,9 @@ class Emitter {
     std::vector<uint32_t> parts{};  // by set: of the columns, in the dispatch before the product
     std::vector<uint32_t> inner{};  // by product: the word of these sums, for steps of more rows
   };
-  bool adds_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row) const;
+  // `defers`: it computes a x alone.
+  bool adds_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row,
+                     bool defers = false) const;
   AddedAdapters added_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row);
   // Emits the sums of the first factors in steps of more rows. `kernel` declares the products and make_row().
   void emit_inner_before(Kernel kernel, const AddedAdapters& added);
@@ -185,6 +190,9 @@ class Emitter {
   AdaptedText adapted_text(const AddedAdapters& added, size_t s, size_t first_product,
                            std::string_view first_output) const;
   std::string use_inner(Kernel& kernel, const AddedAdapters& added, bool is_before) const;
+  // Declares inner_group(group_of_row, r, thread) of the workgroups that compute these sums for row `r`; returns how
+  // many they are.
+  uint32_t use_inner_groups(Kernel& kernel, const AddedAdapters& added) const;
   std::string outer_text(const Linear& op, size_t i) const;
   bool holds_b(const Linear& op) const;                          // a thread loads its row of b before it is needed
   uint32_t all_fours(std::span<const Linear* const> set) const;  // of ranks
@@ -192,6 +200,23 @@ class Emitter {
   // Declares row_adapter(slots, scales, row), of the words of an operand's, has_adapter() of it, and for tiles
   // step_slot(n) and has_slot(slots, row, slot).
   void use_row_adapters(Kernel& kernel, uint32_t choices = 1) const;
+  static void use_added_buffer(Kernel& kernel, uint32_t buffer);  // binds it as `added`, once
+  // kernels/deferred_adapters.cpp: adapters of products whose results only the run behind them reads, to make its rows.
+  // Workgroups of the product's own dispatch compute a x. In steps of few rows the run adds b (a x) to the results as
+  // it reads them; in others a dispatch does.
+  struct DeferredAdapter {
+    const Linear* op = nullptr;
+    uint32_t inner = 0;  // the word at which a x of row 0 begins
+  };
+  bool may_defer_adapter(const Linear& op) const;
+  uint64_t deferred_words() const;  // the most that a product needs for a x
+  AddedAdapters defer_adapter(const AddedSets& sets, const ProductShape& shape);
+  void emit_deferred();                   // behind the product
+  bool is_deferred(ValueId value) const;  // may lie without its adapter
+  // Declares sum_deferred(row, thread, block) of such a value, and deferred(row, i, plain) of elements 4 i to 4 i + 3
+  // of a row, to be called behind it. False: the value lies whole.
+  bool use_deferred(Kernel& kernel, ValueId value, bool has_row_x) const;
+  void use_deferred_sums(Kernel& kernel, const std::string& text) const;
   bool is_narrow(WeightId weight) const;
   bool is_narrowest(WeightId weight) const;
   // Declares finished(x, i) of element i of all results, or of as many as `x` has from i on: f32 or vec4f.
@@ -477,6 +502,11 @@ class Emitter {
   Readers readers_;
   uint32_t op_ = 0;
   uint64_t scratch_taken_ = 0;  // of this op
+  // The last product whose adapter another op adds. Its sums lie in one half of the first words of scratch, those of
+  // the product before it in the other, because a run may read some and write others.
+  DeferredAdapter deferred_{};
+  uint64_t deferred_words_ = 0;  // of a half
+  bool in_second_half_ = false;
   // Rows that an op wrote as halves.
   struct HalvedRows {
     ValueId x = kNone;

@@ -171,6 +171,10 @@ FoldedGrid fold(uint64_t workgroups, uint32_t most) {
   return {static_cast<uint32_t>((workgroups + y - 1) / y), static_cast<uint32_t>(y)};
 }
 
+void use_snippet(Kernel& kernel, std::string_view snippet) {
+  if (std::ranges::find(kernel.snippets, snippet) == kernel.snippets.end()) kernel.snippets.emplace_back(snippet);
+}
+
 bool is_in_fours(const Kernel& kernel) { return kernel.bindings.front().element == std::string_view(kFours); }
 
 const char* store_each_text(bool in_fours) {

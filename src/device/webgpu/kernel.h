@@ -133,6 +133,9 @@ struct alignas(16) StepCounts {
   alignas(16) std::array<uint32_t, 64> slots{};
 };
 
+// Adds a snippet unless the kernel has it.
+void use_snippet(Kernel& kernel, std::string_view snippet);
+
 // Whether memory is bound as kFours. load4 and store4 then take multiples of four words, and there is no store().
 bool is_in_fours(const Kernel& kernel);
 

@@ -1,4 +1,5 @@
-// The adapters of products in decode steps, added by the products' own kernels.
+// The adapters of products in decode steps, added by the products' own kernels. Those that another kernel adds are in
+// deferred_adapters.cpp.
 //
 // Every workgroup computes a x of its row again where that reads little and the step has few rows. Otherwise a dispatch
 // before the product computes it once (docs/experiments.md). Both have the same text: a thread takes four ranks and
@@ -22,7 +23,6 @@ namespace sluice::webgpu {
 namespace {
 
 constexpr uint32_t kRanks = 4;           // of a thread
-constexpr uint32_t kFewRows = 4;         // for which every workgroup computes a x
 constexpr uint32_t kMostAgain = 65536;   // elements of the first factors that every workgroup may read
 constexpr uint32_t kMostHeldEights = 4;  // of a row of the second factors
 constexpr uint32_t kMostParts = 8;       // of the columns, each a workgroup's
@@ -140,16 +140,20 @@ constexpr const char* kLoad = R"(
     }
 )";
 
-// The dispatch before a product: a workgroup takes a row, four ranks of all products' and a part of the columns.
+// The workgroups of a row's sums, in the dispatch before a product or in a dispatch of their product: each takes four
+// ranks of all products' and a part of the columns.
+constexpr const char* kInnerGroups = R"(
+fn is_computed_before() -> bool { return false; }
+fn inner_group(group_of_row: u32, r: u32, thread: u32) {${sets}}
+)";
 constexpr const char* kInnerMain = R"(
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let i = group_index(group, groups);
   let r = i / GROUPS_OF_ROW;
-  let group_of_row = i % GROUPS_OF_ROW;
   if (r >= rows()) { return; }
-${make_row}${sets}
+${make_row}  inner_group(i % GROUPS_OF_ROW, r, thread);
 }
 )";
 constexpr const char* kInnerSet = R"(
@@ -223,11 +227,12 @@ uint32_t Emitter::all_fours(std::span<const Linear* const> set) const {
   return fours;
 }
 
-bool Emitter::adds_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row) const {
+bool Emitter::adds_adapters(const AddedSets& sets, const Kernel& kernel, const ProductShape& shape, bool of_row,
+                            bool defers) const {
   if (!is_in_fours(kernel)) return false;
   uint32_t buffer = kNone, most_fours = 0, columns = 0;
   size_t products = 0, at_once = 0;
-  uint64_t bytes = shape.staged_bytes() + uint64_t{16} * shape.threads();
+  uint64_t bytes = shape.staged_bytes();
   for (const std::span<const Linear* const> set : sets) {
     most_fours = std::max(most_fours, all_fours(set));
     products += set.size();
@@ -246,7 +251,7 @@ bool Emitter::adds_adapters(const AddedSets& sets, const Kernel& kernel, const P
   // Besides the weights: memory, factors of the row that the kernel makes, and the adapters.
   if (products + 3 > kStorageBuffers || columns % 8 != 0) return false;
   if (most_fours == 0 || most_fours > shape.threads()) return false;
-  bytes += uint64_t{4} * at_once * shape.outputs();
+  if (!defers) bytes += uint64_t{16} * shape.threads() + uint64_t{4} * at_once * shape.outputs();
   if (of_row) bytes += uint64_t{4} * columns;
   return bytes + kOtherWorkgroupBytes <= adapter_.workgroup_bytes;
 }
@@ -275,6 +280,15 @@ Emitter::AddedAdapters Emitter::added_adapters(const AddedSets& sets, const Kern
     for (const Linear* op : set) added.inner.push_back(adapted(op->adapter, most_rows(kernel.extent), parts).inner);
   }
   return added;
+}
+
+void Emitter::use_added_buffer(Kernel& kernel, uint32_t buffer) {
+  const Binding binding{.name = "added", .slot = {SlotKind::shared, buffer}, .element = kFours};
+  const auto found = std::ranges::find(kernel.bindings, binding.name, &Binding::name);
+  if (found == kernel.bindings.end())
+    kernel.bindings.push_back(binding);
+  else
+    CHECK(found->slot == binding.slot);
 }
 
 // What both kernels have: a x of four ranks.
@@ -326,15 +340,14 @@ std::string Emitter::use_inner(Kernel& kernel, const AddedAdapters& added, bool 
     }
   }
   kernel.constants.push_back({"INNER_SUMS", inner_sums});
-  kernel.bindings.push_back({.name = "added", .slot = {SlotKind::shared, buffer}, .element = kFours});
-  kernel.snippets.insert(kernel.snippets.end(), {kProduct8, kAdded, added.of_row ? kEightOfRow : kEightOfMemory});
+  use_added_buffer(kernel, buffer);
+  use_snippet(kernel, kProduct8);
+  kernel.snippets.insert(kernel.snippets.end(), {kAdded, added.of_row ? kEightOfRow : kEightOfMemory});
   return text;
 }
 
-void Emitter::emit_inner_before(Kernel kernel, const AddedAdapters& added) {
-  kernel.name = "adapter_inner";
-  std::erase_if(kernel.bindings, [](const Binding& one) { return one.slot.kind == SlotKind::weight; });
-  std::string text = use_inner(kernel, added, true);
+uint32_t Emitter::use_inner_groups(Kernel& kernel, const AddedAdapters& added) const {
+  kernel.snippets.push_back(use_inner(kernel, added, true));
   std::string all;
   uint32_t end = 0;
   size_t i = 0;
@@ -352,10 +365,18 @@ void Emitter::emit_inner_before(Kernel kernel, const AddedAdapters& added) {
     if (end > first)
       all += fill(kInnerSet, {{"s", cat(s)}, {"first", cat(first)}, {"end", cat(end)}, {"products", products}});
   }
-  kernel.constants.push_back({"GROUPS_OF_ROW", end});
-  kernel.snippets.push_back("fn is_computed_before() -> bool { return false; }\n" + text);
-  kernel.body = fill(kInnerMain, {{"make_row", added.of_row ? "  make_row(r, thread, false);\n" : ""}, {"sets", all}});
-  kernel.grid = {.times = end, .least_count = added.few_rows + 1};
+  kernel.snippets.push_back(fill(kInnerGroups, {{"sets", all}}));
+  return end;
+}
+
+void Emitter::emit_inner_before(Kernel kernel, const AddedAdapters& added) {
+  kernel.name = "adapter_inner";
+  std::erase_if(kernel.bindings, [](const Binding& one) { return one.slot.kind == SlotKind::weight; });
+  const uint32_t groups = use_inner_groups(kernel, added);
+  kernel.constants.push_back({"GROUPS_OF_ROW", groups});
+  kernel.body =
+      fill(kInnerMain, {{"make_row", added.of_row ? "  make_row(r, thread, false, i % GROUPS_OF_ROW);\n" : ""}});
+  kernel.grid = {.times = groups, .least_count = added.few_rows + 1};
   add(kernel);
 }
 

@@ -213,6 +213,7 @@ Emitter::AdaptedProduct Emitter::adapted(const AdapterOperand& adapter, uint64_t
 }
 
 void Emitter::use_row_adapters(Kernel& kernel, uint32_t choices) const {
+  if (std::ranges::find(kernel.snippets, kRowAdapter) != kernel.snippets.end()) return;
   const bool all = kernel.extent.symbol == Symbol::rows;
   if (!all)
     kernel.params.push_back({"wanted_rows", layout_.step().inputs[static_cast<size_t>(wanted_input(program_))]});

@@ -52,7 +52,7 @@ ${before}${make_row}${products}
 )";
 
 constexpr const char* kMakeRow = R"(
-    make_row(r, thread, ${is_first});
+    make_row(r, thread, ${is_first}, block);
 )";
 
 constexpr const char* kVectorMain = R"(
@@ -114,7 +114,9 @@ Emitter::Emitted Emitter::emit_products(std::span<const Product> products, const
   AddedSets sets;
   for (const Linear*& linear : linears) sets.emplace_back(&linear, 1);
   const bool has_adapters = are_adapted(products);
-  const bool adds = has_adapters && may_add_adapters && adds_adapters(sets, kernel, shape, of_row);
+  const bool defers = has_adapters && run.end_op == run.first_op && may_defer_adapter(first) &&
+                      adds_adapters(sets, kernel, shape, of_row, true);
+  const bool adds = has_adapters && !defers && may_add_adapters && adds_adapters(sets, kernel, shape, of_row);
   if (of_row) {
     kernel.snippets.emplace_back(kMath);
     // Dispatches of adapters read the row from memory.
@@ -129,6 +131,10 @@ Emitter::Emitted Emitter::emit_products(std::span<const Product> products, const
   }
   std::string calls = kVectorMain;
   uint64_t end = 0;
+  if (defers) {
+    end = use_inner_groups(kernel, defer_adapter(sets, shape));
+    calls += cat("  if (block < ", end, "u) { inner_group(block, r, thread); }");
+  }
   for (uint32_t i = 0; i < products.size(); ++i) {
     const Linear& op = *products[i].op;
     const WeightTile& tile = layout_.matrix(op.weight).tiles[products[i].tile];
@@ -150,14 +156,15 @@ Emitter::Emitted Emitter::emit_products(std::span<const Product> products, const
                                                     of_row ? "0u" : "p.x + r * COLUMNS", "COLUMNS", text.between)}});
     const uint64_t begin = end;
     end += shape.blocks(tile.rows);
-    calls += cat(i == 0 ? "  if" : " else if", " (block < ", end, "u) { product_", i, "(block - ", begin,
+    calls += cat(begin == 0 ? "  if" : " else if", " (block < ", end, "u) { product_", i, "(block - ", begin,
                  "u, r, thread); }");
   }
   kernel.constants.push_back({"BLOCKS", static_cast<uint32_t>(end)});
   kernel.body += calls + "\n}\n";
   kernel.grid = {.times = end};
   add(kernel);
-  return adds ? Emitted::adapted : Emitted::products;
+  if (defers) emit_deferred();
+  return adds || defers ? Emitted::adapted : Emitted::products;
 }
 
 // Few outputs of long rows: a tile takes long, and most of the GPU would have no tile.

@@ -48,7 +48,8 @@ fn one_factor(at: u32) -> f32 { return factors[at / 4u].x; }
 // layers have the same text.
 class Emitter::RowText {
  public:
-  RowText(Emitter& emitter, Kernel& kernel) : emitter_(emitter), kernel_(kernel), in_fours_(is_in_fours(kernel)) {}
+  RowText(Emitter& emitter, Kernel& kernel, bool has_row_x)
+      : emitter_(emitter), kernel_(kernel), has_row_x_(has_row_x), in_fours_(is_in_fours(kernel)) {}
 
   void add(const RmsNorm& op) {
     const std::string x = value(op.x), out = make(op.out);
@@ -106,12 +107,13 @@ class Emitter::RowText {
     text_ += "  workgroupBarrier();\n";
   }
 
-  // fn make_row(row, thread, is_stored): every thread of the workgroup calls it.
+  // fn make_row(row, thread, is_stored, block): every thread of the workgroup calls it. `block`: which one of those
+  // that make this row.
   std::string text() const {
     return cat(in_fours_ ? kFourNumbers : kNumbers, has_factors_ ? in_fours_ ? kFourFactors : kFactor : "",
                "const ROW_EACH = (ELEMENTS + THREADS - 1u) / THREADS;\n", activations_,
-               "fn make_row(row: u32, thread: u32, is_stored: bool) {\n  let begin = row * ROW_COLUMNS;\n", loads_,
-               text_, "}\n");
+               "fn make_row(row: u32, thread: u32, is_stored: bool, block: u32) {\n  let begin = row * ROW_COLUMNS;\n",
+               loads_, text_, "}\n");
   }
 
  private:
@@ -135,6 +137,10 @@ class Emitter::RowText {
       if (known == storage(id)) return name;
     const std::string name = name_of_next(id);
     loads_ += declared(name) + of_each(cat(name, "[k] = element(", param(emitter_.at(id)), " + begin, i);"));
+    if (emitter_.use_deferred(kernel_, id, has_row_x_)) {
+      text_ += "  sum_deferred(row, thread, block);\n";
+      each(cat(name, "[k] = deferred(row, i, ", name, "[k]);"));
+    }
     return name;
   }
   std::string make(ValueId id) {
@@ -196,7 +202,7 @@ class Emitter::RowText {
 
   Emitter& emitter_;
   Kernel& kernel_;
-  bool in_fours_ = false, has_factors_ = false;
+  bool has_row_x_ = false, in_fours_ = false, has_factors_ = false;
   std::string loads_, text_, activations_;               // loads_ comes before text_
   std::vector<std::pair<ValueId, std::string>> values_;  // by storage
   uint32_t params_ = 0, means_ = 0, factors_ = 0;
@@ -223,7 +229,7 @@ void Emitter::use_rows(Kernel& kernel, uint32_t first_op, uint32_t end_op, Value
   for_each_output(program_.ops[first_op], [&](ValueId id) { first = id; });
   kernel.constants.push_back({"ROW_COLUMNS", columns(first)});
   use_reduce(kernel, adapter_);
-  RowText text(*this, kernel);
+  RowText text(*this, kernel, kept != kNone);
   for (uint32_t i = first_op; i < end_op; ++i)
     std::visit(
         [&](const auto& op) {
@@ -253,7 +259,7 @@ void Emitter::emit_rows(uint32_t first_op, uint32_t end_op) {
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) thread: u32) {
   let row = group_index(group, groups);
-  if (row < rows()) { make_row(row, thread, true); }
+  if (row < rows()) { make_row(row, thread, true, 0u); }
 }
 )";
   add(kernel);

@@ -288,23 +288,41 @@ size_t prompt_dispatches(const WebGpuPlan& plan, int32_t layer) {
                                [&](const Dispatch& dispatch) { return plan.program().layers[dispatch.op] == layer; });
 }
 
+// A plan's request for a program of a model whose weights lie as they are.
+PlanRequest request_of(const Program& program, const Model& model) {
+  PlanRequest request{.program = &program, .maxima = {.counts = text_counts(64, 4), .sequences = 2}};
+  request.maxima.pages_per_sequence.assign(program.groups.size(), 4);
+  request.pages.assign(program.groups.size(), 8);
+  for (const WeightDecl& weight : program.weights) {
+    const Result<TensorSource> source = model.weights().find(weight.name);
+    request.weights.push_back({weight.shape, source.ok() ? source->format : Format::f16});
+  }
+  return request;
+}
+
+// Not even where a product's rows are so long that not every workgroup can compute the first factor's sums: E2B's down
+// products.
+TEST(Emission, AdaptersOfLongRowsAreNoDispatchMoreOfAToken) {
+  const Model model = model_of("gemma4-e2b:5");
+  const Result<Program> plain = model.record_text({});
+  const Result<Program> program = model.record_text({.adapters = {.slots = 4, .rank = 16}});
+  ASSERT_TRUE(plain.ok() && program.ok());
+  const auto kernels_of = [&](const Program& of) {
+    const PlanRequest request = request_of(of, model);
+    const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make({}, request, default_adapter());
+    CHECK(plan);
+    return kernels_of_token(**plan);
+  };
+  EXPECT_EQ(kernels_of(*program)[1], kernels_of(*plain)[1]);
+}
+
 // The products' own kernels add adapters to a step of one row, and to prompts by matrix units.
 TEST(Emission, AdaptersAreNoDispatchMoreOfATokenNorOfPromptsByMatrixUnits) {
   const Model& model = real_model("gemma4_dense");
   const Result<Program> plain = model.record_text({});
   const Result<Program> program = model.record_text({.adapters = {.slots = 4, .rank = 16}});
   ASSERT_TRUE(plain.ok() && program.ok());
-  const auto request_of = [&](const Program& of) {
-    PlanRequest request{.program = &of, .maxima = {.counts = text_counts(64, 4), .sequences = 2}};
-    request.maxima.pages_per_sequence.assign(of.groups.size(), 4);
-    request.pages.assign(of.groups.size(), 8);
-    for (const WeightDecl& weight : of.weights) {
-      const Result<TensorSource> source = model.weights().find(weight.name);
-      request.weights.push_back({weight.shape, source.ok() ? source->format : Format::f16});
-    }
-    return request;
-  };
-  const PlanRequest request = request_of(*program), request_without = request_of(*plain);
+  const PlanRequest request = request_of(*program, model), request_without = request_of(*plain, model);
   const Result<std::unique_ptr<WebGpuPlan>> plan = WebGpuPlan::make({}, request, default_adapter());
   ASSERT_TRUE(plan) << plan.error().text;
   EXPECT_EQ(kernels_of_token(**plan)[1], "heads attention_part attention_merge linear gated_linear linear linear");
