@@ -19,6 +19,7 @@ namespace {
 constexpr const char* kProjectorArchitecture = "clip";
 constexpr const char* kProjectorKeys = "clip.";
 constexpr std::string_view kConfigName = "config.json";
+constexpr std::string_view kAdapterConfigName = "adapter_config.json";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kModelName = "model.safetensors";
 constexpr std::string_view kDocumentNames[] = {
@@ -40,6 +41,9 @@ std::vector<std::string> with_suffix(const std::vector<std::string>& names, std:
 // The error about a directory that is not a checkpoint, with a hint at what it may be.
 Error not_a_checkpoint(const std::string& path, const std::vector<std::string>& names) {
   if (names.empty()) return error(ErrorKind::not_found, path, ": an empty directory: want config.json and safetensors");
+  if (contains(names, kAdapterConfigName))
+    return error(ErrorKind::unsupported, path,
+                 ": a LoRA adapter: want the model that it changes, and --adapter for this folder");
   const auto ggufs = with_suffix(names, ".gguf");
   if (!ggufs.empty())
     return error(ErrorKind::invalid, path, ": a directory of GGUF files: want one of them, such as ", ggufs.front());

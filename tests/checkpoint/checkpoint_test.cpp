@@ -233,6 +233,13 @@ TEST_F(CheckpointDirectory, SeveralFilesNeedTheirIndex) {
 
 // ---- paths that are no checkpoint
 
+TEST_F(CheckpointFile, AFolderOfAnAdapterIsNamed) {
+  put("adapter_config.json", "{}");
+  put("adapter_model.safetensors", shard("a", "x"));
+  EXPECT_EQ(refusal(folder_),
+            folder_ + ": a LoRA adapter: want the model that it changes, and --adapter for this folder");
+}
+
 TEST_F(CheckpointFile, PathsThatAreNoCheckpointGiveOneSentence) {
   EXPECT_EQ(refusal(path("none")), path("none") + ": no such file or directory");
   EXPECT_EQ(open_checkpoint(path("none")).error().kind, ErrorKind::not_found);
