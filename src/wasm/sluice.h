@@ -85,7 +85,7 @@ void SLUICE_EXPORT(sluice_remove_media)(sluice::wasm::Instance* instance, uint32
 
 // ---- adapters, which act on answers that begin later
 
-// change: {"add": path of a GGUF file or a folder of PEFT, "scale": 1}, {"rescale": name, "scale": number},
+// change: {"add": path of a GGUF file or a folder of PEFT or MLX, "scale": 1}, {"rescale": name, "scale": number},
 // {"drop": name}, or {} for none. Replies all there are: [{"name", "scale", "rank", "weights": how many it changes}].
 // Where the slots of sluice_open have no room, the engine is opened again, with room for them at any scale: kept
 // sequences are gone then, and no answer may be under way. The host calls sluice_load afterwards.

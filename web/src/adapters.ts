@@ -17,7 +17,7 @@ export class Adapters {
 
   constructor(private readonly send: Send) {}
 
-  // A GGUF file of llama.cpp, or the two files of a PEFT folder. A model that was loaded without room for it
+  // A GGUF file of llama.cpp, or the two files of a folder of PEFT or MLX. A model that was loaded without room for it
   // (adapterSlots) makes some, while no answer is made: on a GPU it is brought there again. Returns what it is called.
   async load(files: File | File[], { scale = 1, name }: AdapterOptions = {}): Promise<AdapterFacts> {
     const list = Array.isArray(files) ? files : [files];

@@ -13,13 +13,14 @@ constexpr double kMostScale = 1e6, kMostSlots = 256, kMostRank = 4096;
 }  // namespace
 
 OptionSpec adapter_option() {
-  return {.name = "--adapter",
-          .argument = "PATH[:SCALE]",
-          .kind = OptionKind::text,
-          .help =
-              "adds a LoRA adapter, a folder of PEFT or a GGUF file of llama.cpp, times SCALE (1 without); may be "
-              "given several times, and the changes add up",
-          .repeated = true};
+  return {
+      .name = "--adapter",
+      .argument = "PATH[:SCALE]",
+      .kind = OptionKind::text,
+      .help =
+          "adds a LoRA adapter, a folder of PEFT or MLX or a GGUF file of llama.cpp, times SCALE (1 without); may be "
+          "given several times, and the changes add up",
+      .repeated = true};
 }
 
 std::vector<OptionSpec> adapter_room_options() {

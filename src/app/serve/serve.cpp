@@ -289,7 +289,7 @@ std::vector<OptionSpec> own_options() {
   OptionSpec adapter = adapter_option();
   adapter.argument = "[NAME=]PATH[:SCALE]";
   adapter.help =
-      "adds a LoRA adapter, a folder of PEFT or a GGUF file of llama.cpp, times SCALE (1 without); may be given "
+      "adds a LoRA adapter, a folder of PEFT or MLX or a GGUF file of llama.cpp, times SCALE (1 without); may be given "
       "several times. With NAME it acts on requests for MODEL:NAME, else on all, and the changes add up";
   return {
       {.name = "--host",

@@ -30,6 +30,7 @@
 #include "chat/training_data.h"
 #include "model/adapters/gguf_adapter.h"
 #include "model/adapters/new_adapter.h"
+#include "model/adapters/peft_config.h"
 #include "train/trainer.h"
 
 namespace sluice {
@@ -157,6 +158,7 @@ class Training {
       const std::string config = join_path(arguments_.text("--from"), "adapter_config.json");
       TRY(const std::string text, read_file(config, kMaxDocumentBytes));
       TRY(config_, parse_json(text, config));
+      TRY(const PeftConfig read, PeftConfig::read(config_, config));  // what is written is PEFT's, too
       return {};
     }
     TRY(NewAdapter made, new_adapter(*model_, {.rank = static_cast<uint32_t>(arguments_.integer("--rank")),

@@ -14,15 +14,21 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/contents.h"
 #include "model/adapters/adapter_targets.h"
+#include "model/adapters/mlx_config.h"
 #include "model/adapters/peft_config.h"
 #include "model/family.h"
 
 namespace sluice {
+
+// The libraries whose files are read.
+enum class AdapterForm : uint8_t { peft, mlx, gguf };
+
 namespace {
 
 constexpr std::string_view kConfigName = "adapter_config.json";
 constexpr std::string_view kFactorsName = "adapter_model.safetensors";
 constexpr std::string_view kPickledName = "adapter_model.bin";
+constexpr std::string_view kMlxFactorsName = "adapters.safetensors";
 constexpr std::string_view kPeftPrefix = "base_model.model.";
 constexpr std::string_view kBaseLayer = ".base_layer";
 constexpr uint32_t kMaxRank = 4096;
@@ -34,12 +40,15 @@ struct FactorName {
   bool is_embedding = false;
 };
 
-std::optional<FactorName> factor_name(Dialect dialect, std::string_view name) {
-  if (dialect == Dialect::gguf) {
+std::optional<FactorName> factor_name(AdapterForm form, std::string_view name) {
+  if (form != AdapterForm::peft) {
     const bool is_a = ends_with(name, ".lora_a");
     if (!is_a && !ends_with(name, ".lora_b")) return std::nullopt;
     name.remove_suffix(7);
-    return FactorName{.module = std::string(name), .is_b = !is_a, .is_embedding = name == "token_embd.weight"};
+    const bool is_embedding = form == AdapterForm::gguf
+                                  ? name == "token_embd.weight"
+                                  : starts_with(split(std::string(name), '.').back(), "embed_tokens");
+    return FactorName{.module = std::string(name), .is_b = !is_a, .is_embedding = is_embedding};
   }
   if (starts_with(name, kPeftPrefix)) name.remove_prefix(kPeftPrefix.size());
   for (const auto& [mark, is_b, is_embedding] : {std::tuple(".lora_A", false, false),
@@ -80,14 +89,16 @@ Format common_format(Format one, Format other) { return one == other ? one : For
 // Reads an adapter: finds the weights that its factors are for, and checks their shapes.
 class AdapterReader {
  public:
-  AdapterReader(const Model& model, const std::string& path, Checkpoint checkpoint)
-      : model_(model), path_(path), checkpoint_(std::move(checkpoint)), targets_(model, checkpoint_.dialect()) {}
+  AdapterReader(const Model& model, const std::string& path, Checkpoint checkpoint, AdapterForm form)
+      : model_(model),
+        path_(path),
+        checkpoint_(std::move(checkpoint)),
+        form_(form),
+        targets_(model, checkpoint_.dialect()) {}
 
-  Status use(PeftConfig config) {
-    config_ = std::move(config);
-    return {};
-  }
+  void use(PeftConfig config) { config_ = std::move(config); }
   void use_alpha(float alpha) { alpha_ = alpha; }
+  void use_scale(float scale) { scale_ = scale; }
 
   Result<std::shared_ptr<const Adapter>> read();
 
@@ -117,20 +128,25 @@ class AdapterReader {
   std::string digest() const;
   Error misfit(const std::string& module, const FactorPair& factors, const std::string& want) const;
   Error no_target(const std::string& module) const;
+  // The model's name of a module's weight.
+  std::string weight_of(const std::string& module) const {
+    return form_ == AdapterForm::gguf ? module : module + ".weight";
+  }
 
   const Model& model_;
   const std::string path_;
   const Checkpoint checkpoint_;
+  const AdapterForm form_;
   const AdapterTargets targets_;
   std::optional<PeftConfig> config_;  // of PEFT
   float alpha_ = 0;                   // of GGUF; 0: the factors' product as it is
+  float scale_ = 1;                   // of MLX
   std::map<Key, FactorPair> factors_;
   Adapter adapter_;
 };
 
 Error AdapterReader::no_target(const std::string& module) const {
-  const std::string name = checkpoint_.dialect() == Dialect::gguf ? module : module + ".weight";
-  if (targets_.in_tower(name))
+  if (targets_.in_tower(weight_of(module)))
     return error(ErrorKind::unsupported, path_, ": changes ", printable(module),
                  " of a tower: want an adapter of the text model");
   return error(ErrorKind::invalid, path_, ": changes ", printable(module), ", which the model does not have: want an ",
@@ -144,7 +160,7 @@ Error AdapterReader::misfit(const std::string& module, const FactorPair& factors
 
 Status AdapterReader::pair_factors() {
   for (const StoredTensor& tensor : checkpoint_.tensors()) {
-    const std::optional<FactorName> name = factor_name(checkpoint_.dialect(), tensor.name);
+    const std::optional<FactorName> name = factor_name(form_, tensor.name);
     if (!name) {
       const bool is_dora = tensor.name.find("lora_magnitude_vector") != std::string::npos;
       return error(ErrorKind::unsupported, path_, ": tensor ", printable(tensor.name), is_dora ? " is of DoRA" : "",
@@ -152,7 +168,7 @@ Status AdapterReader::pair_factors() {
     }
     const bool decodes = format_info(tensor.format).decodable;
     // GGUF has a matrix of one row without the dimension of its rows.
-    const size_t dimensions = checkpoint_.dialect() == Dialect::gguf ? 1 : 2;
+    const size_t dimensions = form_ == AdapterForm::gguf ? 1 : 2;
     if (!decodes || tensor.shape.size() < dimensions)
       return error(ErrorKind::unsupported, path_, ": ", printable(tensor.name), " is ", format_name(tensor.format), " ",
                    format_shape(tensor.shape), ": want a matrix of numbers");
@@ -173,6 +189,7 @@ Status AdapterReader::pair_factors() {
 
 float AdapterReader::scale_of(const std::string& module, uint32_t rank) const {
   if (config_) return config_->scale(module, rank);
+  if (form_ == AdapterForm::mlx) return scale_;
   return alpha_ == 0 ? 1.0f : alpha_ / static_cast<float>(rank);
 }
 
@@ -180,10 +197,16 @@ Adapter::Pair AdapterReader::pair_of(const FactorPair& factors) const {
   const auto stored = [&](const StoredTensor* factor) {
     return static_cast<size_t>(factor - checkpoint_.tensors().data());
   };
+  // Those of experts are not transposed (LoRASwitchLinear of mlx-lm).
+  const auto is_transposed = [&](const StoredTensor* factor) {
+    return form_ == AdapterForm::mlx && factor->shape.size() == 2;
+  };
   return {.a = as_matrix(checkpoint_, *factors.a),
           .b = as_matrix(checkpoint_, *factors.b),
           .stored_a = stored(factors.a),
-          .stored_b = stored(factors.b)};
+          .stored_b = stored(factors.b),
+          .transposed_a = is_transposed(factors.a),
+          .transposed_b = is_transposed(factors.b)};
 }
 
 // The pair for a target; none if the shapes do not fit it.
@@ -191,23 +214,25 @@ std::optional<Adapter::Pair> AdapterReader::fit(const AdapterTarget& target, con
   const SourceName& source = *target.source;
   WeightShape shape = target.row->shape;
   if (source.transposed) std::swap(shape.rows, shape.columns);
-  const bool gguf = checkpoint_.dialect() == Dialect::gguf;
   Pair pair = pair_of(factors);
   pair.first_row = source.first_row;
   pair.stored_rows = source.is_whole() ? shape.rows : source.total_rows;
   pair.experts = target.one_expert ? 1 : shape.experts;
   pair.expert = target.expert;
   pair.shares_a = source.one_matrix;
-  pair.by_rank = !gguf && !source.one_matrix && pair.experts > 1;
+  pair.by_rank = form_ == AdapterForm::peft && !source.one_matrix && pair.experts > 1;
   pair.swapped = source.transposed;
   if ((source.transposed && !source.one_matrix) || target.expert >= shape.experts) return std::nullopt;
+  WeightShape a = pair.a.shape, b = pair.b.shape;
+  if (pair.transposed_a) std::swap(a.rows, a.columns);
+  if (pair.transposed_b) std::swap(b.rows, b.columns);
   const uint32_t of_a = pair.shares_a ? 1 : pair.experts;
-  if (pair.a.shape.rows == 0 || pair.a.shape.rows % of_a != 0) return std::nullopt;
-  pair.rank = pair.a.shape.rows / of_a;
+  if (pair.transposed_a != pair.transposed_b || (pair.transposed_a && of_a > 1)) return std::nullopt;
+  if (a.rows == 0 || a.rows % of_a != 0) return std::nullopt;
+  pair.rank = a.rows / of_a;
   const uint32_t b_rows = pair.by_rank ? pair.stored_rows : pair.stored_rows * pair.experts;
   const uint64_t b_columns = pair.by_rank ? uint64_t{pair.rank} * pair.experts : pair.rank;
-  const bool fits = pair.a.shape.columns == shape.columns && pair.b.shape.rows == b_rows &&
-                    pair.b.shape.columns == b_columns && pair.rank <= kMaxRank;
+  const bool fits = a.columns == shape.columns && b.rows == b_rows && b.columns == b_columns && pair.rank <= kMaxRank;
   return fits ? std::optional(pair) : std::nullopt;
 }
 
@@ -270,8 +295,11 @@ Status AdapterReader::add_to(const std::string& module, const std::vector<Adapte
       const WeightShape& shape = target.row->shape;
       const uint32_t rows = target.source->is_whole() ? shape.rows : target.source->total_rows;
       const std::string experts = shape.experts == 1 || target.one_expert ? "" : cat(" for each of ", shape.experts);
+      const bool is_transposed = form_ == AdapterForm::mlx && experts.empty();
       return misfit(module, factors,
-                    cat("[rank, ", shape.columns, "] and [", rows, ", rank]", experts, ", of rank 1 to ", kMaxRank));
+                    cat(is_transposed ? cat("[", shape.columns, ", rank] and [rank, ", rows, "]")
+                                      : cat("[rank, ", shape.columns, "] and [", rows, ", rank]"),
+                        experts, ", of rank 1 to ", kMaxRank));
     }
     const float scale = is_parameter ? config_->scale_of_parameter(module, pair->rank) : scale_of(module, pair->rank);
     TRY_STATUS(take(*target.row, false, *std::move(pair), scale));
@@ -281,8 +309,11 @@ Status AdapterReader::add_to(const std::string& module, const std::vector<Adapte
 
 // Rows of A by token: PEFT stores A as [rank, vocabulary], GGUF as [vocabulary, rank].
 Status AdapterReader::add_embedding(const std::string& module, const FactorPair& factors) {
-  const bool gguf = checkpoint_.dialect() == Dialect::gguf;
-  const std::vector<AdapterTarget> targets = targets_.find(gguf ? module : module + ".weight");
+  if (form_ == AdapterForm::mlx)
+    return error(ErrorKind::unsupported, path_, ": changes ", printable(module),
+                 " in MLX's form: want PEFT's of an adapter of embeddings");
+  const bool gguf = form_ == AdapterForm::gguf;
+  const std::vector<AdapterTarget> targets = targets_.find(weight_of(module));
   if (targets.size() != 1 || !targets.front().source->is_whole()) return no_target(module);
   const WeightRow& row = *targets.front().row;
   Pair pair = pair_of(factors);
@@ -319,10 +350,9 @@ Result<bool> AdapterReader::add_parameter(const std::string& module, const Facto
 
 Status AdapterReader::add(const Key& key, const FactorPair& factors) {
   if (key.is_embedding) return add_embedding(key.module, factors);
-  const bool gguf = checkpoint_.dialect() == Dialect::gguf;
-  const std::vector<AdapterTarget> targets = targets_.find(gguf ? key.module : key.module + ".weight");
+  const std::vector<AdapterTarget> targets = targets_.find(weight_of(key.module));
   if (!targets.empty()) return add_to(key.module, targets, factors);
-  if (!gguf) {
+  if (form_ == AdapterForm::peft) {
     TRY(const bool added, add_parameter(key.module, factors));
     if (added) return {};
   }
@@ -361,7 +391,7 @@ Status check_gguf(const Model& model, const Checkpoint& checkpoint) {
   };
   if (text("general.type") != "adapter" || text("adapter.type") != "lora") {
     return error(ErrorKind::unsupported, checkpoint.path(), ": is no LoRA adapter (general.type ",
-                 printable(text("general.type")), "): want an adapter file of llama.cpp or a folder of PEFT");
+                 printable(text("general.type")), "): want an adapter file of llama.cpp or a folder of PEFT or MLX");
   }
   if (const std::string architecture = text("general.architecture"); architecture != model.family().name)
     return error(ErrorKind::invalid, checkpoint.path(), ": is an adapter of ", printable(architecture),
@@ -375,17 +405,31 @@ Result<std::shared_ptr<const Adapter>> open_gguf(const Model& model, const std::
   TRY(Checkpoint checkpoint, open_checkpoint(path));
   TRY_STATUS(check_gguf(model, checkpoint));
   TRY(const float alpha, checkpoint.metadata().get_f32("adapter.lora.alpha"));
-  AdapterReader reader(model, path, std::move(checkpoint));
+  AdapterReader reader(model, path, std::move(checkpoint), AdapterForm::gguf);
   reader.use_alpha(alpha);
   return reader.read();
 }
 
-Result<std::shared_ptr<const Adapter>> open_peft(const Model& model, const std::string& path) {
+Result<std::shared_ptr<const Adapter>> open_mlx(const Model& model, const std::string& path, float scale) {
+  const std::string factors_path = join_path(path, kMlxFactorsName);
+  if (path_kind(factors_path) != PathKind::file)
+    return error(ErrorKind::not_found, path, ": has no factors: want ", kMlxFactorsName);
+  TRY(Checkpoint checkpoint, open_safetensors(factors_path));
+  AdapterReader reader(model, path, std::move(checkpoint), AdapterForm::mlx);
+  reader.use_scale(scale);
+  return reader.read();
+}
+
+Result<std::shared_ptr<const Adapter>> open_folder(const Model& model, const std::string& path) {
   const std::string config_path = join_path(path, kConfigName), factors_path = join_path(path, kFactorsName);
   if (path_kind(config_path) != PathKind::file)
     return error(ErrorKind::not_found, path, ": has no ", kConfigName, ": want an adapter's folder or GGUF file");
   TRY(const std::string text, read_file(config_path, kMaxDocumentBytes));
   TRY(const Json json, parse_json(text, config_path));
+  if (is_mlx_config(json)) {
+    TRY(const float scale, mlx_scale(json, config_path));
+    return open_mlx(model, path, scale);
+  }
   TRY(PeftConfig config, PeftConfig::read(json, config_path));
   if (path_kind(factors_path) != PathKind::file) {
     const bool pickled = path_kind(join_path(path, kPickledName)) == PathKind::file;
@@ -393,8 +437,8 @@ Result<std::shared_ptr<const Adapter>> open_peft(const Model& model, const std::
                  pickled ? "factors of PyTorch's pickle format" : "has no factors", ": want ", kFactorsName);
   }
   TRY(Checkpoint checkpoint, open_safetensors(factors_path));
-  AdapterReader reader(model, path, std::move(checkpoint));
-  TRY_STATUS(reader.use(std::move(config)));
+  AdapterReader reader(model, path, std::move(checkpoint), AdapterForm::peft);
+  reader.use(std::move(config));
   return reader.read();
 }
 
@@ -403,7 +447,7 @@ Result<std::shared_ptr<const Adapter>> open_peft(const Model& model, const std::
 Result<std::shared_ptr<const Adapter>> Adapter::open(const Model& model, const std::string& path) {
   switch (path_kind(path)) {
     case PathKind::missing: return error(ErrorKind::not_found, path, ": no such adapter: want a folder or a GGUF file");
-    case PathKind::directory: return open_peft(model, path);
+    case PathKind::directory: return open_folder(model, path);
     case PathKind::file: break;
     case PathKind::other: return error(ErrorKind::invalid, path, ": neither a file nor a directory");
   }
@@ -448,6 +492,7 @@ StoredFactor Adapter::stored(size_t tensor) const {
 // A number of a stored factor has an expert, a rank, and a column of A or a row of B.
 Adapter::StoredSteps Adapter::steps_of(const Pair& pair, bool of_b, size_t columns) {
   if (of_b && pair.by_rank) return {.expert = 1, .rank = pair.experts, .number = columns};
+  if (of_b && pair.transposed_b) return {.expert = pair.stored_rows, .rank = columns, .number = 1};
   if (of_b) return {.expert = pair.stored_rows * columns, .rank = 1, .number = columns};
   if (pair.transposed_a) return {.expert = 0, .rank = 1, .number = columns};
   return {.expert = pair.shares_a ? 0 : pair.rank * columns, .rank = columns, .number = 1};
@@ -483,7 +528,7 @@ Adapter::Run Adapter::run_of(const AdaptedWeight& adapted, const Stored& stored,
   Run run{.is_b = is_b,
           .index = pair.expert * experts.step,
           .tensor = tensor,
-          .stored_index = of_b ? pair.first_row * stored_columns : 0,
+          .stored_index = of_b ? pair.first_row * steps.number : 0,
           .factor = of_b ? pair.factor : 1.0f};
   // Heads reorder the columns of A or the rows of B.
   if (is_b != stored.heads.columns) run.order = order_of(stored, static_cast<uint32_t>(numbers.count));

@@ -1,9 +1,10 @@
 // A low-rank adapter of a model: for some of its weights W two factors A and B, so that W + scale B A acts in the place
 // of W. Source: Hu et al. 2021 (LoRA, arXiv:2106.09685).
 //
-// It is read from the directory that the PEFT library saves (adapter_config.json, adapter_model.safetensors) or from an
-// adapter file of llama.cpp (GGUF, general.type "adapter"). Both fit every model of the family, whatever files that one
-// lies in: heads are put into the order of the model's own files.
+// It is read from the directory that the PEFT library saves (adapter_config.json, adapter_model.safetensors), from that
+// of mlx-lm (adapter_config.json, adapters.safetensors) or from an adapter file of llama.cpp (GGUF, general.type
+// "adapter"). All fit every model of the family, whatever files that one lies in: heads are put into the order of the
+// model's own files.
 #pragma once
 
 #include <array>
@@ -118,6 +119,7 @@ class Adapter {
     uint32_t stored_rows = 0;   // B's rows of an expert
     bool swapped = false;       // the pair is that of the transposed weight
     bool transposed_a = false;  // A is stored as [columns, rank]
+    bool transposed_b = false;  // B is stored as [rank, rows]
     float factor = 1;           // by which B is multiplied, besides AdaptedWeight::scale
   };
   struct Stored {

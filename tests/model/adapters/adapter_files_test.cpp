@@ -150,6 +150,87 @@ TEST_F(AdapterFiles, ThatDoNotFitAreOneSentence) {
   EXPECT_FALSE(Adapter::open(*model_, folder_));
 }
 
+// mlx-lm's form of factors: [columns, rank] and [rank, rows], of experts [experts, rank, columns] and [experts, rows,
+// rank].
+class MlxAdapters : public AdapterFiles {
+ protected:
+  static Json config(double scale, const char* kind = "lora") {
+    return Json::Object{{"fine_tune_type", kind},
+                        {"num_layers", 16},
+                        {"lora_parameters", Json::Object{{"rank", 4}, {"dropout", 0}, {"scale", scale}}}};
+  }
+  Result<std::shared_ptr<const Adapter>> open_mlx(const Json& config, const std::vector<TinyTensor>& factors) const {
+    std::filesystem::create_directories(folder());
+    EXPECT_TRUE(write_file(join_path(folder(), "adapter_config.json"), write_json(config)).ok());
+    EXPECT_TRUE(write_file(join_path(folder(), "adapters.safetensors"), tests::tiny_safetensors(factors)).ok());
+    return Adapter::open(*model_, folder());
+  }
+  std::string refusal_of(const Json& config, const std::vector<TinyTensor>& factors) const {
+    const auto opened = open_mlx(config, factors);
+    return opened ? "opened" : opened.error().text;
+  }
+  // The numbers that open_mlx() writes.
+  static std::vector<std::vector<float>> numbers(const std::vector<TinyTensor>& factors) {
+    uint64_t state = 42;
+    std::vector<std::vector<float>> all;
+    for (const TinyTensor& tensor : factors) all.push_back(tests::tiny_values(tensor, state));
+    return all;
+  }
+  static std::vector<TinyTensor> pair(const std::string& module, std::vector<int64_t> a, std::vector<int64_t> b) {
+    return {{module + ".lora_a", std::move(a)}, {module + ".lora_b", std::move(b)}};
+  }
+};
+
+TEST_F(MlxAdapters, AreTransposed) {
+  const std::vector<TinyTensor> factors = pair("language_model.model.layers.0.mlp.gate_proj", {32, 3}, {3, 48});
+  const auto opened = open_mlx(config(20), factors);
+  ASSERT_TRUE(opened) << opened.error().text;
+  const AdaptedWeight& weight = (*opened)->weights().at(0);
+  EXPECT_EQ(weight.weight, "layer.0.gate_proj");
+  EXPECT_EQ(weight.rank, 3u);
+  EXPECT_EQ(weight.scale, 20.0f);
+  const std::vector<std::vector<float>> stored = numbers(factors);
+  const AdapterFactors read = (*opened)->factors(0);
+  ASSERT_EQ(read.a.size(), stored[0].size());
+  ASSERT_EQ(read.b.size(), stored[1].size());
+  for (size_t k = 0; k < 3; ++k) {
+    for (size_t i = 0; i < 32; ++i) EXPECT_EQ(read.a[k * 32 + i], stored[0][i * 3 + k]);
+    for (size_t i = 0; i < 48; ++i) EXPECT_EQ(read.b[i * 3 + k], stored[1][k * 48 + i]);
+  }
+}
+
+TEST_F(MlxAdapters, OfExpertsAreNot) {
+  const std::vector<TinyTensor> factors =
+      pair("language_model.model.layers.0.experts.switch_glu.down_proj", {6, 2, 16}, {6, 32, 2});
+  const auto opened = open_mlx(config(1), factors);
+  ASSERT_TRUE(opened) << opened.error().text;
+  EXPECT_EQ((*opened)->weights().at(0).weight, "layer.0.experts.down_proj");
+  const AdapterFactors read = (*opened)->factors(0);
+  EXPECT_EQ(read.a, numbers(factors)[0]);
+  EXPECT_EQ(read.b, numbers(factors)[1]);
+}
+
+TEST_F(MlxAdapters, OfOtherKindsAreRefusedByName) {
+  const std::string module = "language_model.model.layers.0.mlp.gate_proj";
+  const std::vector<TinyTensor> gate = pair(module, {32, 3}, {3, 48});
+  EXPECT_NE(refusal_of(config(20), pair(module, {3, 32}, {48, 3})).find("want [32, rank] and [rank, 48]"),
+            std::string::npos);
+  for (const char* kind : {"dora", "full"})
+    EXPECT_NE(refusal_of(config(20, kind), gate).find(cat("fine_tune_type is ", kind, ": want lora")),
+              std::string::npos);
+  EXPECT_NE(refusal_of(Json::Object{{"lora_parameters", Json::Object{{"rank", 4}}}}, gate).find("scale of"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(config(1), pair("language_model.model.embed_tokens", {96, 2}, {2, 32})).find("in MLX's form"),
+            std::string::npos);
+  std::vector<TinyTensor> more = gate;
+  more.push_back({module + ".m", {48}});
+  EXPECT_NE(refusal_of(config(1), more).find("is no factor"), std::string::npos);
+  std::filesystem::remove(join_path(folder(), "adapters.safetensors"));
+  const auto without = Adapter::open(*model_, folder());
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().text.find("want adapters.safetensors"), std::string::npos);
+}
+
 // llama.cpp's form of the same adapter has the factors in f32, heads in another order, and experts apart.
 TEST(AdapterForms, OfLlamaCppAndOfPeftAreTheSame) {
   const std::string models = reference_models();

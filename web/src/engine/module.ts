@@ -585,7 +585,7 @@ export class EngineModel {
     this.#module.exports.sluice_remove_media(this.#handle, number);
   }
 
-  /** Adds the adapter of a GGUF file or a folder of PEFT in the file table, for answers that begin later. Where open()
+  /** Adds the adapter of a GGUF file or a folder of PEFT or MLX in the file table, for answers that begin later. Where open()
    * left no room for it the engine makes some, while no answer runs, and forgets its sequences. */
   addAdapter(path: string, scale = 1): Promise<AdapterFacts[]> {
     this.#module.followFiles();

@@ -7,7 +7,7 @@ import { kExtension } from './conversations/archive.ts';
 interface Events {
   media: (files: File[]) => void;
   model: (files: File[]) => void;
-  adapter: (files: File[]) => void; // a folder of PEFT
+  adapter: (files: File[]) => void; // a folder of PEFT or MLX
   conversations: (file: File) => void;
   failed: (error: unknown) => void;
 }
