@@ -158,7 +158,8 @@ class Training {
       const std::string config = join_path(arguments_.text("--from"), "adapter_config.json");
       TRY(const std::string text, read_file(config, kMaxDocumentBytes));
       TRY(config_, parse_json(text, config));
-      TRY(const PeftConfig read, PeftConfig::read(config_, config));  // what is written is PEFT's, too
+      // It is written beside the factors that are learnt, which have PEFT's form. MLX's is refused here.
+      if (const Result<PeftConfig> read = PeftConfig::read(config_, config); !read) return read.error();
       return {};
     }
     TRY(NewAdapter made, new_adapter(*model_, {.rank = static_cast<uint32_t>(arguments_.integer("--rank")),

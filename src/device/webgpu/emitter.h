@@ -81,6 +81,9 @@ inline constexpr uint32_t kMostNarrow = 16;
 // The most rows of a step in which workgroups of decode steps compute the same part of an adapter again, so that no
 // dispatch is needed for it.
 inline constexpr uint32_t kFewRows = 4;
+// A row's sums of an adapter's first factor `a`, four or eight ranks at a time.
+inline uint32_t fours_of(const WeightShape& a) { return static_cast<uint32_t>(divide_up(a.rows, 4)); }
+inline uint32_t eights_of(const WeightShape& a) { return static_cast<uint32_t>(divide_up(a.rows, 8)); }
 // Of workgroup memory, for the sums and reductions of a kernel of products.
 inline constexpr uint64_t kOtherWorkgroupBytes = 3072;
 

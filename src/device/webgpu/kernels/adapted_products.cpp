@@ -22,7 +22,6 @@
 namespace sluice::webgpu {
 namespace {
 
-constexpr uint32_t kRanks = 4;           // of a thread
 constexpr uint32_t kMostAgain = 65536;   // elements of the first factors that every workgroup may read
 constexpr uint32_t kMostHeldEights = 4;  // of a row of the second factors
 constexpr uint32_t kMostParts = 8;       // of the columns, each a workgroup's
@@ -204,9 +203,6 @@ fn adapted_${i}(adapter: RowAdapter, thread: u32, plain: vec4f) -> vec4f {
   return fma(vec4f(adapter.scale), sums, plain);
 }
 )";
-
-uint32_t fours_of(const WeightShape& a) { return (a.rows + kRanks - 1) / kRanks; }
-uint32_t eights_of(const WeightShape& a) { return (a.rows + 7) / 8; }
 
 // A row that has no adapter needs no factors. With room for one adapter they are loaded all the same.
 std::string skip_text(const WeightShape& factor) {

@@ -44,8 +44,8 @@ fn deferred_sums(adapter: RowAdapter, column: u32, ${parameters}) -> vec4f {
 }
 )";
 
-// Workgroups begin at different columns, so that they do not all ask for the same words at the same time. The sums lie
-// in row_x, which is free until the row is made.
+// Each workgroup begins 28 fours of columns behind the one before it. So they do not all ask for the same words at the
+// same time (docs/experiments.md). The sums lie in row_x, which is free until the row is made.
 constexpr const char* kOfReader = R"(
 fn sum_deferred(row: u32, thread: u32, block: u32) {
   if (rows() > DEFERRED_ROWS) { return; }
@@ -82,9 +82,6 @@ ${eights}  let at = p.out + four * 4u;
 }
 )";
 
-uint32_t inner_fours(const WeightShape& a) { return static_cast<uint32_t>(divide_up(a.rows, 4)); }
-uint32_t inner_eights(const WeightShape& a) { return static_cast<uint32_t>(divide_up(a.rows, 8)); }
-
 }  // namespace
 
 bool Emitter::may_defer_adapter(const Linear& op) const {
@@ -119,7 +116,7 @@ uint64_t Emitter::deferred_words() const {
   for (const Op& op : program_.ops) {
     const auto* linear = std::get_if<Linear>(&op);
     if (linear == nullptr || !linear->adapter || !has_few_rows(type(linear->x).extent)) continue;
-    const uint64_t of_row = uint64_t{4} * inner_fours(program_.weights[linear->adapter.a].shape);
+    const uint64_t of_row = uint64_t{4} * fours_of(program_.weights[linear->adapter.a].shape);
     words = std::max(words, divide_up(most_rows(type(linear->x).extent) * of_row, 16) * 16);
   }
   return words;
@@ -142,9 +139,9 @@ void Emitter::use_deferred_sums(Kernel& kernel, const std::string& text) const {
   const AdapterOperand& adapter = deferred_.op->adapter;
   const WeightShape &a = program_.weights[adapter.a].shape, &b = program_.weights[adapter.b].shape;
   const Format format = layout_.matrix(adapter.b).format;
-  kernel.constants.insert(kernel.constants.end(), {{"DEFERRED_FOURS", inner_fours(a)},
-                                                   {"DEFERRED_COLUMNS", columns(deferred_.op->out)},
-                                                   {"DEFERRED_ROWS", kFewRows}});
+  kernel.constants.insert(
+      kernel.constants.end(),
+      {{"DEFERRED_FOURS", fours_of(a)}, {"DEFERRED_COLUMNS", columns(deferred_.op->out)}, {"DEFERRED_ROWS", kFewRows}});
   kernel.params.insert(kernel.params.end(), {{"deferred_slots", at(adapter.slots)},
                                              {"deferred_scales", at(adapter.scales)},
                                              {"deferred_b", static_cast<uint32_t>(layout_.shared(adapter.b).word)},
@@ -153,7 +150,7 @@ void Emitter::use_deferred_sums(Kernel& kernel, const std::string& text) const {
   use_row_adapters(kernel);
   use_snippet(kernel, kProduct8);
   std::string parameters, arguments, eights, sums;
-  for (uint32_t e = 0; e < inner_eights(a); ++e) {
+  for (uint32_t e = 0; e < eights_of(a); ++e) {
     parameters += cat(e == 0 ? "x" : ", x", e, ": mat2x4f");
     arguments += cat(e == 0 ? "x" : ", x", e);
     eights += cat("  let x", e, " = deferred_eight(row, ", e, "u);\n");
