@@ -29,8 +29,8 @@
 #include "base/text.h"
 #include "chat/training_data.h"
 #include "model/adapters/gguf_adapter.h"
+#include "model/adapters/mlx_config.h"
 #include "model/adapters/new_adapter.h"
-#include "model/adapters/peft_config.h"
 #include "train/trainer.h"
 
 namespace sluice {
@@ -158,8 +158,9 @@ class Training {
       const std::string config = join_path(arguments_.text("--from"), "adapter_config.json");
       TRY(const std::string text, read_file(config, kMaxDocumentBytes));
       TRY(config_, parse_json(text, config));
-      // It is written beside the factors that are learnt, which have PEFT's form. MLX's is refused here.
-      if (const Result<PeftConfig> read = PeftConfig::read(config_, config); !read) return read.error();
+      // The configuration is written beside the factors that are learnt, which have PEFT's form.
+      if (is_mlx_config(config_))
+        return error(ErrorKind::unsupported, config, ": is of MLX: want an adapter of PEFT to begin with");
       return {};
     }
     TRY(NewAdapter made, new_adapter(*model_, {.rank = static_cast<uint32_t>(arguments_.integer("--rank")),
