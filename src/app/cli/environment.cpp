@@ -66,6 +66,8 @@ std::string netrc_variable() { return variable("NETRC"); }
 
 std::string webgpu_library_variable() { return variable("SLUICE_WEBGPU_LIBRARY"); }
 
+std::string vulkan_application() { return variable("SLUICE_VULKAN_APPLICATION"); }
+
 std::vector<std::string> vulkan_driver_folders() {
   const auto or_else = [](const std::string& value, const std::string& fallback) {
     return value.empty() ? fallback : value;
@@ -112,6 +114,8 @@ std::vector<TableRow> environment_rows() {
       {"SLUICE_OLLAMA_REGISTRY", "another address than https://registry.ollama.ai for sluice pull"},
       {"NETRC", "the file of logins for sluice pull; without it ~/.netrc"},
       {"SLUICE_WEBGPU_LIBRARY", "Dawn's C interface for --device webgpu, as --webgpu-library"},
+      {"SLUICE_VULKAN_APPLICATION",
+       "the name by which Vulkan's driver is to know sluice with --device webgpu; NVIDIA's chooses settings by it"},
       {"VK_DRIVER_FILES, VK_ICD_FILENAMES", "Vulkan drivers for --device webgpu, as Vulkan's loader takes them"},
       {"TERM, TERM_PROGRAM, KITTY_WINDOW_ID, TMUX, STY", "tell whether the terminal shows pictures (--thumbnails)"},
       {"http_proxy, https_proxy, no_proxy", "for sluice pull, as curl takes them"},

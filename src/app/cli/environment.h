@@ -21,6 +21,7 @@ std::string hub_token();
 std::string home_folder();              // HOME, or ""
 std::string netrc_variable();           // NETRC, or ""
 std::string webgpu_library_variable();  // SLUICE_WEBGPU_LIBRARY, or ""
+std::string vulkan_application();       // SLUICE_VULKAN_APPLICATION, or ""
 // The folders in which Vulkan's loader looks for drivers, and whether a variable names the drivers to take.
 std::vector<std::string> vulkan_driver_folders();
 bool vulkan_drivers_named();

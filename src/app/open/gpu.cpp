@@ -66,7 +66,8 @@ OptionSpec webgpu_library_option() {
 Result<std::unique_ptr<WebGpuDevice>> open_webgpu(const std::string& option, std::string* said) {
   const std::vector<std::string> paths = libraries(option);
   HeldErrors held;
-  Result<std::unique_ptr<WebGpuDevice>> device = make_webgpu_device({.libraries = paths});
+  Result<std::unique_ptr<WebGpuDevice>> device =
+      make_webgpu_device({.libraries = paths, .vulkan_application = vulkan_application()});
   std::string printed = held.release();
   if (said != nullptr) *said = std::move(printed);
   if (!device && device.error().kind == ErrorKind::not_found && paths.front() == kLibrary)

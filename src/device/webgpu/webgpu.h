@@ -23,6 +23,9 @@ struct Adapter;
 
 struct WebGpuOptions {
   std::vector<std::string> libraries{};  // paths of Dawn's C interface, in the order of trying
+  // The name by which Vulkan's driver is to know the program, which may choose settings by it; "": none. A part of the
+  // numerics id, as the driver is.
+  std::string vulkan_application{};
 };
 // Natively place() uploads all weights. In a page place() begins and load() continues, and the page waits for its host
 // to settle. A step that starts before load() has uploaded all of its weights uploads the others first, while it is

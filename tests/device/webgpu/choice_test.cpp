@@ -62,6 +62,18 @@ TEST_F(WebGpuProgram, DevicesDescribeTheAdapter) {
   EXPECT_THAT(result.out, HasSubstr("\n            driver "));
 }
 
+// Whether the driver does anything with the name is its own affair.
+TEST_F(WebGpuProgram, TheDriverIsToldANameWhereOneIsWanted) {
+  setenv("SLUICE_VULKAN_APPLICATION", "an example", 1);
+  const ProgramResult devices = run_sluice({"devices", "--webgpu-library", library_});
+  const ProgramResult answer = run_sluice({"run", "assets/demo-gemma4-q8_0.gguf", "Hi", "--max-tokens", "2", "--device",
+                                           "webgpu", "--webgpu-library", library_});
+  unsetenv("SLUICE_VULKAN_APPLICATION");
+  EXPECT_EQ(devices.err, "");
+  EXPECT_THAT(devices.out, HasSubstr(", by the name of an example\n"));
+  EXPECT_EQ(answer.status, 0) << answer.err;
+}
+
 // The loader and Dawn say five lines of their own.
 TEST_F(WebGpuProgram, WithoutADriverOneSentenceStandsAlone) {
   const char* const before = getenv("VK_ICD_FILENAMES");
@@ -70,6 +82,9 @@ TEST_F(WebGpuProgram, WithoutADriverOneSentenceStandsAlone) {
   const ProgramResult result =
       run_sluice({"run", "tests/data/gemma4_dense", "Hi", "--device", "webgpu", "--webgpu-library", library_});
   const ProgramResult verbose = run_sluice({"devices", "--verbose", "--webgpu-library", library_});
+  setenv("SLUICE_VULKAN_APPLICATION", "an example", 1);
+  const ProgramResult named = run_sluice({"run", "demo", "Hi", "--device", "webgpu", "--webgpu-library", library_});
+  unsetenv("SLUICE_VULKAN_APPLICATION");
   if (kept.empty())
     unsetenv("VK_ICD_FILENAMES");
   else
@@ -78,6 +93,9 @@ TEST_F(WebGpuProgram, WithoutADriverOneSentenceStandsAlone) {
   EXPECT_EQ(result.err,
             "sluice: webgpu: found no GPU that Vulkan drives (No supported adapters): want a Vulkan 1.1 driver\n");
   EXPECT_THAT(verbose.err, HasSubstr("/none.json"));
+  EXPECT_EQ(
+      named.err,
+      "sluice: webgpu: found no GPU that Vulkan drives (it gives no instance: status -9): want a Vulkan 1.1 driver\n");
 }
 
 }  // namespace

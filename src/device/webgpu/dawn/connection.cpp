@@ -79,9 +79,10 @@ bool is_plausible(const dawn::Limits& limits, const Adapter& adapter) {
          adapter.workgroup_threads <= 4096 && adapter.subgroup_most <= 128;
 }
 
-Result<std::shared_ptr<Connection>> connect_with(std::shared_ptr<const dawn::Library> library,
-                                                 const std::string& path) {
+Result<std::shared_ptr<Connection>> connect_with(std::shared_ptr<const dawn::Library> library, const std::string& path,
+                                                 const std::string& application) {
   auto connection = std::make_shared<Connection>(std::move(library));
+  if (!application.empty()) TRY_ASSIGN(connection->named, NamedInstance::open(application));
   const dawn::Library& api = *connection->library;
   const dawn::InstanceDescriptor descriptor;
   connection->instance = api.create_instance(&descriptor);
@@ -105,12 +106,11 @@ Result<std::shared_ptr<Connection>> connect_with(std::shared_ptr<const dawn::Lib
                        .first = &asked});
   connection->wait_until([&] { return asked.done; });
   connection->adapter = asked.adapter;
-  if (asked.adapter == nullptr)
-    return error(ErrorKind::unsupported, "webgpu: found no GPU that Vulkan drives (", asked.message,
-                 "): want a Vulkan 1.1 driver");
+  if (asked.adapter == nullptr) return no_gpu(asked.message);
   api.adapter_limits(connection->adapter, &connection->limits);
   connection->limits.next = nullptr;
   connection->described = describe(api, connection->adapter, connection->limits);
+  if (connection->named) connection->described.driver += cat(", by the name of ", application);
   if (!is_plausible(connection->limits, connection->described))
     return error(ErrorKind::unsupported, "WebGPU library ", path,
                  ": found limits that no adapter has: want that of npm's bun-webgpu-linux-x64 0.1.7");
@@ -144,12 +144,12 @@ Connection::~Connection() {
   if (instance != nullptr) library->release_instance(instance);
 }
 
-Result<std::shared_ptr<Connection>> connect(const std::vector<std::string>& paths) {
+Result<std::shared_ptr<Connection>> connect(const std::vector<std::string>& paths, const std::string& application) {
   CHECK(!paths.empty());
   std::optional<Error> first;
   for (const std::string& path : paths) {
     Result<std::shared_ptr<const dawn::Library>> library = dawn::Library::open(path);
-    if (library) return connect_with(*library, path);
+    if (library) return connect_with(*library, path, application);
     if (library.error().kind != ErrorKind::not_found) return std::move(library).error();
     if (!first) first = library.error();
   }

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "device/webgpu/dawn/dawn.h"
+#include "device/webgpu/dawn/vulkan_name.h"
 #include "device/webgpu/host.h"
 
 namespace sluice::webgpu {
@@ -32,6 +33,7 @@ struct Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
   std::shared_ptr<const dawn::Library> library;
+  std::unique_ptr<const NamedInstance> named{};  // where the program has another name
   dawn::Instance instance = nullptr;
   dawn::Adapter adapter = nullptr;
   dawn::Limits limits{};
@@ -52,7 +54,7 @@ struct Connection {
 };
 
 // With the first library of `paths` that can be opened, which must be the release that dawn.h declares. not_found: none
-// can be opened.
-Result<std::shared_ptr<Connection>> connect(const std::vector<std::string>& paths);
+// can be opened. `application` names the program to Vulkan's driver; "": it has no name.
+Result<std::shared_ptr<Connection>> connect(const std::vector<std::string>& paths, const std::string& application);
 
 }  // namespace sluice::webgpu

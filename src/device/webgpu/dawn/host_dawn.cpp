@@ -238,8 +238,8 @@ class DawnFactory final : public HostFactory {
 
 }  // namespace
 
-Result<std::unique_ptr<HostFactory>> find_dawn(const std::vector<std::string>& paths) {
-  TRY(std::shared_ptr<Connection> connection, connect(paths));
+Result<std::unique_ptr<HostFactory>> find_dawn(const std::vector<std::string>& paths, const std::string& application) {
+  TRY(std::shared_ptr<Connection> connection, connect(paths, application));
   return std::unique_ptr<HostFactory>(std::make_unique<DawnFactory>(std::move(connection)));
 }
 
@@ -248,7 +248,7 @@ Result<std::unique_ptr<HostFactory>> find_dawn(const std::vector<std::string>& p
 namespace sluice {
 
 Result<std::unique_ptr<WebGpuDevice>> make_webgpu_device(const WebGpuOptions& options) {
-  TRY(std::unique_ptr<webgpu::HostFactory> factory, webgpu::find_dawn(options.libraries));
+  TRY(std::unique_ptr<webgpu::HostFactory> factory, webgpu::find_dawn(options.libraries, options.vulkan_application));
   return make_webgpu_device(std::move(factory));
 }
 
