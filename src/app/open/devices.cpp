@@ -64,6 +64,7 @@ Row gpu_row(const Arguments& arguments, std::string* said) {
                        memory_text(adapter), "; ", adapter.f16 ? "f16" : "no f16", ", ", subgroup_text(adapter),
                        adapter.matrices ? ", matrix units" : "")}};
   if (!adapter.driver.empty()) row.more.push_back(cat("driver ", printable(adapter.driver)));
+  if (std::string advice = driver_advice(adapter.driver); !advice.empty()) row.more.push_back(std::move(advice));
   row.facts = {{"kind", gpu_kind(adapter)},
                {"driver", adapter.driver},
                {"memory_bytes", adapter.memory_bytes == 0 ? Json() : Json(static_cast<int64_t>(adapter.memory_bytes))},

@@ -83,6 +83,12 @@ const char* gpu_kind(const webgpu::Adapter& adapter) {
   return adapter.shares_memory ? "integrated" : "discrete";
 }
 
+// NVIDIA's own driver, not Mesa's for the same GPUs, and not by a name already.
+std::string driver_advice(const std::string& driver) {
+  if (!starts_with(driver, "NVIDIA") || !vulkan_application().empty()) return {};
+  return "SLUICE_VULKAN_APPLICATION=ggml-vulkan asks this driver for settings that may be faster";
+}
+
 GpuSigns machine_gpu_signs() {
   return {.nodes = {{"/dev/dri", "renderD"}, {"/dev", "nvidia"}, {"/dev", "dxg"}},
           .driver_folders = vulkan_driver_folders(),

@@ -22,6 +22,9 @@ Result<std::unique_ptr<WebGpuDevice>> open_webgpu(const std::string& option, std
 // "discrete", "integrated", "software" or "unknown".
 const char* gpu_kind(const webgpu::Adapter& adapter);
 
+// What a user may do about the driver, for people; "": nothing is known. `driver` as adapters describe it.
+std::string driver_advice(const std::string& driver);
+
 // The places in which signs of a GPU are sought.
 struct GpuSigns {
   struct Node {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -206,6 +207,17 @@ TEST(SelfCheck, TakesTheFormatsOfTheDemo) {
   EXPECT_TRUE(check_products(*model, *cpu, Arithmetic::fast));
   WrongDevice wrong;
   EXPECT_FALSE(check_products(*model, wrong, Arithmetic::fast));
+}
+
+// As the adapters of both drivers describe themselves.
+TEST(Gpu, AdviceIsForNvidiasOwnDriverUntilItIsTaken) {
+  unsetenv("SLUICE_VULKAN_APPLICATION");
+  EXPECT_NE(driver_advice("NVIDIA: 580.159.04 580.159.4.0"), "");
+  EXPECT_EQ(driver_advice("NVK: Mesa 25.0.7"), "");
+  EXPECT_EQ(driver_advice(""), "");
+  setenv("SLUICE_VULKAN_APPLICATION", "ggml-vulkan", 1);
+  EXPECT_EQ(driver_advice("NVIDIA: 580.159.04 580.159.4.0, by the name of ggml-vulkan"), "");
+  unsetenv("SLUICE_VULKAN_APPLICATION");
 }
 
 }  // namespace
