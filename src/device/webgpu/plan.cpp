@@ -130,7 +130,7 @@ std::vector<MemoryLine> WebGpuPlan::memory_with(uint64_t matrix_bytes) const {
 std::string WebGpuPlan::numerics_id() const {
   const char* arithmetic = request_.arithmetic == Arithmetic::exact ? "/exact/" : "/fast/";
   return cat("webgpu/", adapter_.description, ", ", adapter_.driver, arithmetic, format_name(layout_.cache()), "kv",
-             adapter_.matrices ? "/matrices" : "", "/v17");
+             adapter_.matrices ? "/matrices" : "", "/v18");
 }
 
 }  // namespace sluice::webgpu

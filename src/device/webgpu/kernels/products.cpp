@@ -202,12 +202,108 @@ std::string staged(const ProductShape& shape, uint32_t parts, const std::string&
   return text + barrier;
 }
 
-// A unit to load: number e of the lane, in row i of the team, of weight k.
-struct Load {
-  uint32_t e = 0, i = 0;
-  size_t k = 0;
+// WGSL that adds a batch of units of weights begin to end, which have the same units.
+//
+// Text that runs once is fetched once a dispatch, from memory if other data has passed through the caches since: some 6
+// us for 13 KB on an H200, unless its driver is told to be fast (docs/experiments.md). So lanes with many units loop
+// over them, and the next units are loaded as soon as the last ones are added. Few units are all loaded at once.
+class UnitsText {
+ public:
+  UnitsText(const ProductShape& shape, const std::vector<RowsOf>& weights, size_t begin, size_t end)
+      : shape_(shape), weights_(weights), begin_(begin), end_(end) {
+    for (uint32_t e = 0; e < shape.units_each; ++e)
+      for (size_t k = begin; k < end; ++k)
+        for (uint32_t i = 0; i < shape.rows_each; ++i) loads_.push_back({e, i, k});
+  }
+  // Before the vector is staged, and behind that.
+  std::string loaded() const { return shape_.rolled ? "" : is_looped() ? loaded_first() : loaded_at(0); }
+  std::string added() const { return shape_.rolled ? added_rolled() : is_looped() ? added_looped() : added_at_once(); }
+
+ private:
+  // Number e of the lane's units, in row i of the team, of weight k.
+  struct Load {
+    uint32_t e = 0, i = 0;
+    size_t k = 0;
+  };
+  static constexpr uint32_t kLeastLooped = 3;  // units of a lane in a batch
+
+  bool is_looped() const { return shape_.units_each >= kLeastLooped; }
+  const std::string& first() const { return weights_[begin_].weight; }
+  static std::string name_of(const Load& load) { return cat("w", load.k, "_", load.e, "_", load.i); }
+  std::string unit(const std::string& e) const {
+    return cat("min((batch * UNITS_EACH + ", e, ") * LANES + thread % LANES, ", first(), "_UNITS - 1u)");
+  }
+  std::string columns(const std::string& e) const {
+    return cat("columns_of(vector_of(thread), ", e, " * LANES + thread % LANES, ", first(), "_UNIT, ", first(),
+               "_UNIT_STEP)");
+  }
+  std::string load_of(size_t k, const std::string& row, const std::string& unit) const {
+    return cat(weights_[k].weight, "_unit(", row_of(weights_[k], row), ", ", unit, ")");
+  }
+  std::string each_row(const auto& statement) const {
+    std::string made;
+    for (size_t k = begin_; k < end_; ++k)
+      for (uint32_t i = 0; i < shape_.rows_each; ++i) made += statement(k, i);
+    return made;
+  }
+
+  // At most kMostLoads of all units from that one on.
+  std::string loaded_at(size_t from) const {
+    std::string made;
+    for (size_t at = from; at < std::min(from + kMostLoads, loads_.size()); ++at) {
+      const Load& load = loads_[at];
+      made += cat("      let ", name_of(load), " = ", load_of(load.k, cat(load.i, "u"), unit(cat(load.e, "u"))), ";\n");
+    }
+    return made;
+  }
+  std::string added_at_once() const {
+    std::string made;
+    uint32_t columns_at = ~0u;
+    for (size_t at = 0; at < loads_.size(); ++at) {
+      if (at % kMostLoads == 0) made += loaded_at(at + kMostLoads);
+      const Load& load = loads_[at];
+      if (load.e != columns_at) made += cat("      let x", load.e, " = ", columns(cat(load.e, "u")), ";\n");
+      columns_at = load.e;
+      made += cat("      s", load.k, "[", load.i, "u] += ", weights_[load.k].weight, "_dot(", name_of(load), ", ",
+                  unit(cat(load.e, "u")), ", x", load.e, ");\n");
+    }
+    return made;
+  }
+
+  std::string loaded_first() const {
+    return each_row([&](size_t k, uint32_t i) {
+      return cat("      var w", k, "_", i, " = ", load_of(k, cat(i, "u"), unit("0u")), ";\n");
+    });
+  }
+  // The loop's length is UNITS_EACH. A compiler cannot know that, so it cannot unroll it.
+  std::string added_looped() const {
+    return cat(
+        "      for (var e = 0u; e < min(UNITS_EACH, UNITS_EACH + last); e++) {\n      let own_unit = ", unit("e"),
+        ";\n      let next_unit = ", unit("e + 1u"), ";\n      let x = ", columns("e"), ";\n",
+        each_row([&](size_t k, uint32_t i) {
+          return cat("      s", k, "[", i, "u] += ", weights_[k].weight, "_dot(w", k, "_", i, ", own_unit, x);\n");
+        }),
+        each_row([&](size_t k, uint32_t i) {
+          return cat("      w", k, "_", i, " = ", load_of(k, cat(i, "u"), "next_unit"), ";\n");
+        }),
+        "      }\n");
+  }
+
+  // The inner loop's length depends on the rows, so a compiler cannot unroll it.
+  std::string added_rolled() const {
+    std::string made = cat("      for (var e = 0u; e < UNITS_EACH; e++) {\n      let unit = ", unit("e"),
+                           ";\n      let x = ", columns("e"), ";\n");
+    for (size_t k = begin_; k < end_; ++k)
+      made += cat("      for (var o = 0u; o < min(ROWS_EACH, last + 1u - min(output, last)); o++) {\n        s", k,
+                  "[o] += ", weights_[k].weight, "_dot(", load_of(k, "o", "unit"), ", unit, x);\n      }\n");
+    return made + "      }\n";
+  }
+
+  const ProductShape& shape_;
+  const std::vector<RowsOf>& weights_;
+  size_t begin_, end_;
+  std::vector<Load> loads_;
 };
-std::string name_of(const Load& load) { return cat("w", load.k, "_", load.e, "_", load.i); }
 
 }  // namespace
 
@@ -256,57 +352,10 @@ std::string added_products(const ProductShape& shape, const std::vector<RowsOf>&
   for (size_t k = 0; k < weights.size(); ++k) text += cat("    var s", k, " = array<f32, ROWS_EACH>();\n");
   for (size_t begin = 0, end = 0; begin < weights.size(); begin = end) {
     while (end < weights.size() && weights[end].units == weights[begin].units) ++end;
-    std::vector<Load> loads;
-    for (uint32_t e = 0; e < shape.units_each; ++e)
-      for (size_t k = begin; k < end; ++k)
-        for (uint32_t i = 0; i < shape.rows_each; ++i) loads.push_back({e, i, k});
-    const std::string& first = weights[begin].weight;
-    const auto unit = [&](uint32_t e) {
-      return cat("min((batch * UNITS_EACH + ", e, "u) * LANES + thread % LANES, ", first, "_UNITS - 1u)");
-    };
-    const auto columns_text = [&](const std::string& e) {
-      return cat("columns_of(vector_of(thread), ", e, " * LANES + thread % LANES, ", first, "_UNIT, ", first,
-                 "_UNIT_STEP)");
-    };
-    const auto loaded = [&](size_t from) {
-      std::string made;
-      for (size_t at = from; at < std::min(from + kMostLoads, loads.size()); ++at) {
-        const Load& load = loads[at];
-        made += cat("      let ", name_of(load), " = ", weights[load.k].weight, "_unit(",
-                    row_of(weights[load.k], cat(load.i, "u")), ", ", unit(load.e), ");\n");
-      }
-      return made;
-    };
-    uint32_t columns_at = ~0u;
-    const auto added = [&](size_t from) {
-      std::string made;
-      for (size_t at = from; at < std::min(from + kMostLoads, loads.size()); ++at) {
-        const Load& load = loads[at];
-        if (load.e != columns_at) made += cat("      let x", load.e, " = ", columns_text(cat(load.e, "u")), ";\n");
-        columns_at = load.e;
-        made += cat("      s", load.k, "[", load.i, "u] += ", weights[load.k].weight, "_dot(", name_of(load), ", ",
-                    unit(load.e), ", x", load.e, ");\n");
-      }
-      return made;
-    };
-    // The loop's length depends on the rows, so a compiler cannot unroll it.
-    const auto added_rolled = [&] {
-      std::string made =
-          cat("      for (var e = 0u; e < UNITS_EACH; e++) {\n      let unit = min((batch * UNITS_EACH + e) * "
-              "LANES + thread % LANES, ",
-              first, "_UNITS - 1u);\n      let x = ", columns_text("e"), ";\n");
-      for (size_t k = begin; k < end; ++k)
-        made += cat("      for (var o = 0u; o < min(ROWS_EACH, last + 1u - min(output, last)); o++) {\n        s", k,
-                    "[o] += ", weights[k].weight, "_dot(", weights[k].weight, "_unit(", row_of(weights[k], "o"),
-                    ", unit), unit, x);\n      }\n");
-      return made + "      }\n";
-    };
-    text += cat("    for (var batch = 0u; batch * UNITS_EACH * LANES < ", first, "_UNITS; batch++) {\n",
-                shape.rolled ? "" : loaded(0), begin == 0 ? between.behind_loads : "",
-                staged(shape, weights[begin].units.parts, x, columns));
-    if (shape.rolled) text += added_rolled();
-    for (size_t at = 0; !shape.rolled && at < loads.size(); at += kMostLoads)
-      text += loaded(at + kMostLoads) + added(at);
+    const UnitsText units(shape, weights, begin, end);
+    text += cat("    for (var batch = 0u; batch * UNITS_EACH * LANES < ", weights[begin].weight, "_UNITS; batch++) {\n",
+                units.loaded(), begin == 0 ? between.behind_loads : "",
+                staged(shape, weights[begin].units.parts, x, columns), units.added());
     text += "    }\n";
   }
   for (size_t k = 0; k < weights.size(); ++k) {
