@@ -12,8 +12,8 @@ namespace sluice::webgpu {
 Error no_gpu(const std::string& why);
 
 // A Vulkan instance of that name (pApplicationName of VkApplicationInfo), which computes nothing. NVIDIA's driver has
-// settings for programs by their names. It takes those of any instance for the whole process, for as long as the
-// instance lives, and for devices that are made later. So this one comes before Dawn's and outlives it.
+// settings for programs by their names, and a process has those of every instance that is open. So this one is opened
+// before Dawn's and closed after it.
 class NamedInstance {
  public:
   // Fails with no_gpu() where there is no Vulkan, or no driver of it.

@@ -204,9 +204,9 @@ std::string staged(const ProductShape& shape, uint32_t parts, const std::string&
 
 // WGSL that adds a batch of units of weights begin to end, which have the same units.
 //
-// NVIDIA's driver has each dispatch fetch its text anew, from memory if other data has passed through the caches since:
-// some 5 us for 13 KB on an H200, and 1 with the settings of docs/webgpu.md. So lanes with many units loop over them,
-// and the next units are loaded as soon as the last ones are added. Few units are all loaded at once.
+// Text that runs once costs a dispatch the fetching of it: some 5 us for 13 KB on an H200, between kernels that read
+// much (docs/experiments.md). So lanes with many units loop over them, and load the next units when they have added the
+// last ones. Few units are all loaded at once.
 class UnitsText {
  public:
   UnitsText(const ProductShape& shape, const std::vector<RowsOf>& weights, size_t begin, size_t end)

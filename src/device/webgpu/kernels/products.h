@@ -1,9 +1,9 @@
 // WGSL for products of a matrix and a vector.
 //
 // A workgroup is TEAMS teams of LANES threads. A team computes ROWS_EACH outputs, one for each of its weight rows. Its
-// lanes share the columns in units of the weight's format (weight_format.h), LANES apart. Lanes load their units while
-// the vector is staged in workgroup memory, whole or in batches. The lanes' sums are added as a tree in each subgroup,
-// then subgroup by subgroup. That order depends only on the weight's shape and formats.
+// lanes share the columns in units of the weight's format (weight_format.h), LANES apart. Lanes load their units, of
+// many the first, while the vector is staged in workgroup memory, whole or in batches. The lanes' sums are added as a
+// tree in each subgroup, then subgroup by subgroup. That order depends only on the weight's shape and formats.
 //
 // Fast arithmetic stages the vector as integers if all weights' formats have integers (integer_tiles.h): products of 16
 // columns are exact, and a lane reads a quarter as much of the vector. Tried, and slower on an H200: columns straight
