@@ -20,6 +20,7 @@
 #include "checkpoint/checkpoint.h"
 #include "device/cpu/cpu.h"
 #include "device/webgpu/webgpu.h"
+#include "engine/plan/memory_plan.h"
 #include "engine/session.h"
 #include "model/model.h"
 
@@ -83,6 +84,8 @@ Status compare(const std::string& libraries, const std::string& path, const Sett
   TRY(const std::unique_ptr<Device> device, make_device(setting, pool));
   Budget budget;
   EngineOptions options{.repack = setting.repack, .context = context};
+  TRY(const Program program, model.record_text());
+  options.prompt_chunk = suited_chunk(device->info(), program);
   AdapterSum adapters;
   if (!setting.adapter.empty()) {
     TRY(std::shared_ptr<const Adapter> adapter, Adapter::open(model, setting.adapter));

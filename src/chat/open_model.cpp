@@ -39,6 +39,7 @@ Status fit(const Model& model, const Device& device, const Budget& budget, const
     }
   }
   if (plan) options.draft.kind = plan->draft;
+  if (plan && plan->needed() <= plan->limit) options.prompt_chunk = std::min(options.prompt_chunk, plan->prompt_chunk);
   if (bound.strict()) {
     if (!plan) return plan.error();
     TRY_STATUS(check_room(*plan, bound));

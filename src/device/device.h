@@ -35,6 +35,7 @@ struct DeviceInfo {
   Domain memory = Domain::host;  // of weights, caches and slots
   uint64_t memory_bytes = 0;     // of the device's own memory; 0: unknown
   bool shares_memory = false;    // the device's memory is part of the host's
+  uint32_t prompt_rows = 512;    // of a prompt step that suit the device: a multiple of 64
   bool classes_bit_equal =
       false;                     // prompt and decode rows give the same bits, so prefixes match whatever their classes
   bool expert_slots = false;     // plan() takes PlanRequest::expert_slots

@@ -10,10 +10,10 @@
 namespace sluice {
 namespace {
 
-constexpr uint32_t kSnapshotSpacing = 512;  // positions between snapshots within a long text
-
-Schedule::Limits schedule_limits(const EngineOptions& options, const StepMaxima& maxima) {
-  return {.chunk = options.prompt_chunk,
+Schedule::Limits schedule_limits(const EngineOptions& options, const Layout& layout) {
+  const StepMaxima& maxima = layout.maxima;
+  return {.chunk = layout.prompt_chunk,
+          .beside = kUsualChunk,
           .rows = maxima.counts[Symbol::rows],
           .sequences = options.sequences,
           .logits = options.logits_rows,
@@ -111,7 +111,7 @@ EngineImpl::EngineImpl(std::unique_ptr<TextModel> model, const TextPorts& ports,
       budget_(&budget),
       cache_(model_->program.groups, placed_.layout.pages, device.classes_bit_equal),
       admission_(cache_, board_, options.sequences),
-      schedule_(schedule_limits(options, placed_.layout.maxima)),
+      schedule_(schedule_limits(options, placed_.layout)),
       step_(model_->program, placed_.layout.maxima),
       results_(placed_.layout.maxima.counts[Symbol::wanted]),
       pages_(cache_, *placed_.runner, placed_.page_bytes,

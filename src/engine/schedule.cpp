@@ -35,7 +35,8 @@ Batch Schedule::next(std::span<const Pending> pending) {
   const bool decoding = std::any_of(pending.begin(), pending.end(), [](const Pending& one) { return one.generating; });
   const bool filling = std::any_of(pending.begin(), pending.end(), [](const Pending& one) { return !one.generating; });
   decoded_last_ = decoding && !(filling && decoded_last_);
-  Batch batch = decoded_last_ ? decode_batch(pending) : chunk(pending);
+  Batch batch = decoded_last_ ? decode_batch(pending)
+                              : chunk(pending, decoding ? std::min(limits_.chunk, limits_.beside) : limits_.chunk);
   std::sort(batch.portions.begin(), batch.portions.end(),
             [](const Portion& a, const Portion& b) { return a.of < b.of; });
   return batch;
@@ -64,7 +65,8 @@ void Schedule::add_drafts(Batch& batch, std::span<const Pending> pending, uint32
   }
 }
 
-Batch Schedule::chunk(std::span<const Pending> pending) {
+// `most`: rows.
+Batch Schedule::chunk(std::span<const Pending> pending, uint32_t most) {
   Batch batch;
   std::vector<size_t> order = ring(pending, last_filled_, [](const Pending& one) { return !one.generating; });
   if (order.empty()) return batch;
@@ -76,21 +78,22 @@ Batch Schedule::chunk(std::span<const Pending> pending) {
   for (const size_t i : order) batch.portions.push_back({.of = i, .begin = pending[i].next, .end = pending[i].next});
   for (bool grown = true; grown;) {
     grown = false;
-    for (Portion& portion : batch.portions) grown |= extend(totals, pending[portion.of], portion);
+    for (Portion& portion : batch.portions) grown |= extend(totals, most, pending[portion.of], portion);
   }
   std::erase_if(batch.portions, [](const Portion& portion) { return portion.begin == portion.end; });
   last_filled_ = pending[batch.portions.back().of].id;
   return batch;
 }
 
-// Adds one more block of 64 if the step has room for its rows, logits and adjustments.
-bool Schedule::extend(ChunkTotals& totals, const Pending& pending, Portion& portion) const {
+// Adds one more block of 64 if the step has room for its logits and adjustments, and the chunk of `chunk` rows for its
+// rows.
+bool Schedule::extend(ChunkTotals& totals, uint32_t chunk, const Pending& pending, Portion& portion) const {
   if (portion.end == pending.end || !portion.complete) return false;
   const uint32_t end = block_end(pending.history, portion.end, pending.end);
   const uint32_t rows = end - portion.end;
   const uint32_t logits = logits_below(pending, end) - portion.logits;
   const uint32_t adjustments = end == pending.end ? pending.adjustments : 0;
-  const uint32_t most = totals.rows == 0 ? std::max(limits_.chunk, limits_.rows) : limits_.chunk;
+  const uint32_t most = totals.rows == 0 ? std::max(chunk, limits_.rows) : chunk;
   if (totals.rows + rows > most || totals.adjustments + adjustments > limits_.adjustments) return false;
   const uint32_t logits_left = limits_.logits - totals.logits;
   // A block with too many logits waits. As the first block of a step it is taken anyway, and computed again for the

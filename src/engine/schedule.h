@@ -1,5 +1,5 @@
 // Schedule: chooses the rows of the next step. Decode batches and chunks of known tokens take turns, so a running
-// answer never waits longer than one chunk. A step has one class.
+// answer never waits longer than one chunk, which may be shorter then. A step has one class.
 //
 // A decode batch has one row of each generating sequence, and rows of its drafts. A chunk has tokens known beforehand:
 // prompts, and answers that are computed again. It gives blocks of 64 to sequences round robin, from where the last
@@ -48,6 +48,7 @@ class Schedule {
  public:
   struct Limits {
     uint32_t chunk = 512;      // rows of known tokens, a multiple of 64
+    uint32_t beside = 512;     // the same while a sequence generates, if that is less
     uint32_t rows = 0;         // of a step at most: a block that may not be cut and is larger than a chunk goes alone
     uint32_t sequences = 1;    // of a step
     uint32_t logits = 1;       // rows of logits_at of a step
@@ -62,8 +63,8 @@ class Schedule {
   struct ChunkTotals;  // of the chunk that is being filled
   Batch decode_batch(std::span<const Pending> pending);
   void add_drafts(Batch& batch, std::span<const Pending> pending, uint32_t adjustments) const;
-  Batch chunk(std::span<const Pending> pending);
-  bool extend(ChunkTotals& totals, const Pending& pending, Portion& portion) const;
+  Batch chunk(std::span<const Pending> pending, uint32_t most);
+  bool extend(ChunkTotals& totals, uint32_t chunk, const Pending& pending, Portion& portion) const;
 
   Limits limits_;
   bool decoded_last_ = false;

@@ -34,6 +34,14 @@ TEST(Schedule, DecodeStepsAndPromptChunksTakeTurns) {
   EXPECT_EQ(text(schedule.next(pending)), "prompt 1:0-256");
 }
 
+TEST(Schedule, ChunksAreShorterWhileASequenceGenerates) {
+  Schedule schedule({.chunk = 1024, .beside = 256, .sequences = 4, .logits = 8, .adjustments = 1000});
+  EXPECT_EQ(text(schedule.next(std::vector{prompt(2, 0, 2000)})), "prompt 0:0-1024");
+  const std::vector<Pending> pending{answer(1, 70), prompt(2, 1024, 2000)};
+  EXPECT_EQ(text(schedule.next(pending)), "decode 0:70-71");
+  EXPECT_EQ(text(schedule.next(pending)), "prompt 1:1024-1280");
+}
+
 TEST(Schedule, PromptsAreCutAtAbsoluteMultiplesOf64Only) {
   Schedule schedule(kLimits);
   EXPECT_EQ(text(schedule.next(std::vector{prompt(1, 10, 1000)})), "prompt 0:10-256") << "not 10 to 266";

@@ -254,7 +254,7 @@ Status measure_recorded(const RecordedFiles& files, uint32_t rounds, const Model
   EngineOptions options{.arithmetic = parse_arithmetic(arguments.text("--arithmetic")), .repack = repack(arguments)};
   options.context = test.tokens() + 1;
   options.draft = draft_of(arguments);
-  settle_drafts(options, *machine.device, model);
+  TRY_STATUS(settle_options(options, *machine.device, model));
   options.draft.right_share = static_cast<float>(arguments.number("--draft-right"));
   options.experts = expert_options(arguments);
   TRY(const std::unique_ptr<Engine> engine, open_engine(model, *machine.device, machine, options, console));
@@ -302,6 +302,7 @@ Result<BenchReport> measure(const BenchRequest& request, const Arguments& argume
       .memory = [&] { return of_host ? of_host->measure() : copying_bandwidth(*machine.device); },
       .disk = [&](uint64_t block) { return measure_disk(model.checkpoint().files(), block); }};
   EngineOptions options = engine_options(request, arguments);
+  TRY_STATUS(settle_options(options, *machine.device, model));
   TRY(options.adapters, made_adapters(model, arguments));
   const BenchTest* const answer = foreseen_test(request.tests);
   TRY(const std::optional<Forecast> foreseen, foresee_test(answer, model, machine, options));

@@ -16,6 +16,7 @@
 #include "device/cpu/cpu.h"
 #include "device/reference/reference.h"
 #include "device/webgpu/host.h"
+#include "engine/plan/memory_plan.h"
 
 namespace sluice {
 namespace {
@@ -430,9 +431,9 @@ std::vector<OptionSpec> draft_options() {
            "guesses tokens ahead and checks them in one step: the same answer, sooner where it pays. ngram takes the "
            "tokens that followed the last time. mtp asks the model's own layer for it, in its file or in one beside "
            "it named mtp-*.gguf, or the model of --draft-model. both takes whichever of the two is right more often. "
-           "On the processor, for at most four answers at once, auto is both with an assistant beside the model, else "
+           "For at most four answers at once, auto is both on the processor with an assistant beside the model, else "
            "ngram; with delta nets it takes 4 guesses at most, and none where memory is short or experts are read as "
-           "they are chosen. Otherwise auto is none"},
+           "they are chosen. For more answers auto is none"},
       draft_model_option(),
       {.name = "--draft-tokens",
        .argument = "N",
@@ -464,14 +465,16 @@ DraftFile draft_file_of(const Arguments& arguments) {
   return options.kind == DraftKind::automatic ? DraftFile::draft_model : DraftFile::none;
 }
 
-void settle_drafts(EngineOptions& options, const Device& device, const Model& model) {
-  if (options.draft.kind != DraftKind::automatic) return;
-  if (device.info().memory != Domain::host) {
-    options.draft.kind = DraftKind::none;
-  } else if (model.has_draft_model() && options.sequences <= kMostThatDraft) {
+Status settle_options(EngineOptions& options, const Device& device, const Model& model) {
+  TRY(const Program program, model.record_text());
+  options.prompt_chunk = suited_chunk(device.info(), program);
+  const bool on_host = device.info().memory == Domain::host;
+  if (options.draft.kind == DraftKind::automatic && on_host && model.has_draft_model() &&
+      options.sequences <= kMostThatDraft) {
     options.draft.kind = DraftKind::both;
     options.draft.head_may_lack_room = true;
   }
+  return {};
 }
 
 std::optional<Format> cache_format(const Arguments& arguments) {

@@ -95,9 +95,9 @@ OptionSpec draft_model_option();
 std::vector<OptionSpec> draft_options();  // --draft, --draft-model, --draft-tokens
 DraftOptions draft_of(const Arguments& arguments);
 DraftFile draft_file_of(const Arguments& arguments);
-// What automatic drafts are on that device. On a GPU they are none: n-grams have not been measured there, and an
-// assistant did not pay. On the processor a draft model beside the model takes part.
-void settle_drafts(EngineOptions& options, const Device& device, const Model& model);
+// What suits that device: the rows of a prompt step, and what automatic drafts are. On the processor a draft model
+// beside the model takes part in them; on a GPU it did not pay.
+Status settle_options(EngineOptions& options, const Device& device, const Model& model);
 std::optional<Format> cache_format(const Arguments& arguments);
 // The engine's options from the options above. `context`: the value without --context.
 EngineOptions engine_options_of(const Arguments& arguments, const ModelFacts& facts,

@@ -26,7 +26,7 @@ Result<int> run(const Arguments& arguments, Console& console) {
   options.adapter_room = adapter_room(arguments);
   const auto needs = [&]() -> Result<DeviceNeeds> { return DeviceNeeds{planned.model, planned.files, options}; };
   TRY(Machine machine, open_machine(arguments, needs, console));
-  settle_drafts(options, *machine.device, planned.model);
+  TRY_STATUS(settle_options(options, *machine.device, planned.model));
   const Result<TextParts> text = open_text(planned.model);  // for what it takes of memory
   measure_reserve(machine);
   ForecastSources sources{.header_only = planned.header_only};

@@ -89,7 +89,7 @@ Status leave_room_for_media(const Model& model, const Arguments& arguments, cons
 Result<EngineOptions> engine_options(const ChatModel& model, const Arguments& arguments, Machine& machine,
                                      Console& console, bool talks, RunModel& run) {
   EngineOptions options = engine_options_of(arguments, model.model.facts(), model.settings.context);
-  settle_drafts(options, *machine.device, model.model);
+  TRY_STATUS(settle_options(options, *machine.device, model.model));
   options.states = machine.states.get();
   options.experts = expert_options(arguments);
   options.adapter_room = adapter_room(arguments);

@@ -106,19 +106,13 @@ Result<std::vector<AdapterSum>> ModelLoader::open_sums(const Model& model) const
   return sums;
 }
 
-EngineOptions ModelLoader::options_for(const Model& model, const StoreSettings& stored) const {
-  EngineOptions options = options_of(model, stored, wanted_.arguments);
-  settle_drafts(options, *machine_->device, model);
-  return options;
-}
-
 std::vector<ModelCard> ModelLoader::cards_of(const Model& model, const TextParts& text,
                                              const StoreSettings& stored) const {
   ModelCard card;
   card.describe(model, text);
   describe_files(model.checkpoint(), card);
   card.names = wanted_.names;
-  card.context = options_for(model, stored).context;
+  card.context = options_of(model, stored, wanted_.arguments).context;
   card.system = stored.system;
   card.version = version_;
   std::vector<ModelCard> cards = {card};
@@ -143,7 +137,7 @@ Result<std::vector<ModelCard>> ModelLoader::cards() {
     TRY(const TextParts text, open_text(model, {.chat_template_path = wanted_.arguments.text("--chat-template")}));
     TRY(const StoreSettings stored, settings_of(files_, model));
     TRY(const std::vector<AdapterSum> sums, open_sums(model));
-    const Arithmetic arithmetic = options_for(model, stored).arithmetic;
+    const Arithmetic arithmetic = options_of(model, stored, wanted_.arguments).arithmetic;
     Result<std::vector<TowerRoom>> rooms =
         tower_rooms(model, *machine_->device, arithmetic, picture_options(wanted_.arguments));
     if (rooms) towers_ = *std::move(rooms);
@@ -165,7 +159,8 @@ Result<std::unique_ptr<LoadedModel>> ModelLoader::load(bool may_lack_room, bool 
       for (const std::string& ignored : model.model.facts().ignored)
         console_->err(cat("sluice: ", ignored, ": not used\n"));
     TRY_ASSIGN(sums, open_sums(model.model));
-    EngineOptions fitting = options_for(model.model, model.settings);
+    EngineOptions fitting = options_of(model.model, model.settings, arguments);
+    TRY_STATUS(settle_options(fitting, *machine_->device, model.model));
     fitting.states = states_.get();
     for (const AdapterSum& sum : sums)
       if (!sum.empty()) fitting.adapters.push_back(sum);

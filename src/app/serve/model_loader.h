@@ -46,7 +46,6 @@ class ModelLoader {
         states_(open_state_store(wanted_.arguments)) {}
 
   Result<std::vector<AdapterSum>> open_sums(const Model& model) const;
-  EngineOptions options_for(const Model& model, const StoreSettings& stored) const;
   std::vector<ModelCard> cards_of(const Model& model, const TextParts& text, const StoreSettings& stored) const;
   void note_text_bytes(uint64_t anonymous_before);
 

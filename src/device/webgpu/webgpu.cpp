@@ -12,6 +12,15 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
+// Rows of a prompt step. With matrix units each step makes all weights f16 anew, which long steps share: on an H200
+// prompts of 4,096 tokens are 1.5 to 1.9 times as fast in steps of 4,096 rows as in those of 512 (docs/benchmarks.md).
+// Smaller GPUs were not measured, and the activations of so many rows take memory.
+uint32_t prompt_rows(const Adapter& adapter) {
+  constexpr uint64_t kLargeMemory = uint64_t{64} << 30;
+  const bool is_large = adapter.is_gpu && !adapter.shares_memory && adapter.memory_bytes >= kLargeMemory;
+  return is_large && adapter.matrices ? 4096 : DeviceInfo().prompt_rows;
+}
+
 class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
  public:
   explicit HostedDevice(std::unique_ptr<HostFactory> factory) : factory_(std::move(factory)) {}
@@ -23,6 +32,7 @@ class HostedDevice final : public WebGpuDevice, private MeasuredDevice {
             .memory = Domain::device(),
             .memory_bytes = adapter.memory_bytes,
             .shares_memory = adapter.shares_memory,
+            .prompt_rows = prompt_rows(adapter),
             .expert_slots = true,
             .trains_factors = true};
   }

@@ -39,10 +39,6 @@ Status check_options(const TextModel& model, const EngineOptions& options) {
   return {};
 }
 
-bool keeps_slots(const Program& program) {
-  return std::ranges::count(program.groups, StateKind::slots, &PageGroup::kind) != 0;
-}
-
 // The most tokens that a sequence guesses in a step.
 uint32_t drafts_of(const EngineOptions& options, const Program& program, bool has_drafts = true) {
   if (options.draft.kind == DraftKind::none) return 0;
@@ -202,6 +198,10 @@ uint32_t adjustments_of_one(const TextModel& model) {
   return kMaxPenaltyWindow + kMaxLogitBiases + static_cast<uint32_t>(model.suppressed.size());
 }
 
+bool keeps_slots(const Program& program) {
+  return std::ranges::count(program.groups, StateKind::slots, &PageGroup::kind) != 0;
+}
+
 bool may_leave_drafts(const EngineOptions& options, const Program& program) {
   return options.draft.kind == DraftKind::automatic && options.sequences <= kMostThatDraft && keeps_slots(program);
 }
@@ -212,7 +212,8 @@ uint32_t leased_rows(const EngineOptions& options, const Program& program) {
 
 Layout make_layout(const TextModel& model, const EngineOptions& options, const LayoutSize& size) {
   const uint32_t drafts = drafts_of(options, model.program, size.drafts);
-  Layout layout{.context = size.context, .drafts = drafts, .maxima = {}, .pages = {}};
+  Layout layout{
+      .context = size.context, .prompt_chunk = options.prompt_chunk, .drafts = drafts, .maxima = {}, .pages = {}};
   const uint32_t decoded = options.sequences * (1 + drafts);  // rows of a decode step
   const uint32_t rows = std::max(chunk_rows(model, options), decoded);
   layout.maxima.counts = text_counts(rows, std::min(rows, std::max(decoded, options.sequences + options.logits_rows)));
@@ -242,9 +243,10 @@ uint64_t step_bytes(const TextModel& model, const StepMaxima& maxima) {
   return StepBuffer::bytes(model.program, maxima) + maxima.counts[Symbol::wanted] * sizeof(SampleResult);
 }
 
-Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
-                              const EngineOptions& options, const ExpertSlots& slots) {
-  TRY_STATUS(check_options(model, options));
+namespace {
+
+Result<PlannedText> plan_chunk(const TextModel& model, const Device& device, const Budget& budget,
+                               const EngineOptions& options, const ExpertSlots& slots) {
   PlanRequest request{.program = &model.program, .arithmetic = options.arithmetic, .maxima = {}, .pages = {}};
   TRY(request.weights, placed_shapes(model.program, *model.weights));
   request.cache = options.cache;
@@ -277,6 +279,20 @@ Result<PlannedText> plan_text(const TextModel& model, const Device& device, cons
     }
   }
   return planned;
+}
+
+}  // namespace
+
+Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
+                              const EngineOptions& options, const ExpertSlots& slots) {
+  TRY_STATUS(check_options(model, options));
+  EngineOptions tried = options;
+  for (;;) {
+    Result<PlannedText> planned = plan_chunk(model, device, budget, tried, slots);
+    const bool lacks_room = planned ? !planned->fits : planned.error().kind == ErrorKind::out_of_memory;
+    if (!lacks_room || tried.prompt_chunk <= kUsualChunk) return planned;
+    tried.prompt_chunk = std::max(kUsualChunk, cut_below(tried.prompt_chunk / 2));
+  }
 }
 
 Result<PlacedText> place_text(const TextModel& model, Device& device, Budget& budget, const EngineOptions& options,

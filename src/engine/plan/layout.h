@@ -59,6 +59,11 @@ Result<TextPorts> find_ports(const Program& program);
 // Its inputs alone, for a program without logits.
 Result<TextPorts> find_input_ports(const Program& program);
 
+inline constexpr uint32_t kSnapshotSpacing = 512;  // positions between snapshots within a long text
+
+// Whether it keeps states in slots.
+bool keeps_slots(const Program& program);
+
 // Whether automatic drafts are left out where memory is short, since each guess takes a slot more.
 bool may_leave_drafts(const EngineOptions& options, const Program& program);
 
@@ -73,6 +78,7 @@ uint32_t adjustments_of_one(const TextModel& model);
 
 struct Layout {
   uint32_t context = 0;
+  uint32_t prompt_chunk = 0;
   uint32_t drafts = 0;  // tokens that a sequence may guess in a step; 0: nothing is drafted
   StepMaxima maxima;
   std::vector<uint32_t> pages;  // by group
@@ -110,7 +116,7 @@ uint64_t step_bytes(const TextModel& model, const StepMaxima& maxima);
 // Plans `model`. Automatic drafts that take slots are left out where experts are streamed. If options leave sizes open,
 // it leaves such drafts out, then reduces snapshots, then cache per sequence, then context, until the plan fits the
 // budget beside EngineOptions::media. Before it reduces a size, it tries it without repacked weights. If
-// nothing fits, the smallest plan is returned.
+// nothing fits, it halves a prompt chunk of more than kUsualChunk. At last the smallest plan is returned.
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
                               const EngineOptions& options, const ExpertSlots& slots);
 // Plans and places `model`, which must not move while the runner lives.

@@ -129,7 +129,6 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
                                const EngineOptions& options, bool streams) {
   MemoryPlan plan;
   plan.domain = device.info().memory;
-  plan.prompt_chunk = options.prompt_chunk;
   plan.repack = options.repack;
   plan.media = options.media;
   TRY(const ExpertSlots slots, plan_model(plan, model, files, device, options, streams));
@@ -141,6 +140,7 @@ Result<MemoryPlan> plan_chunks(const Model& model, const WeightFiles& files, con
   TRY(const std::vector<MemoryLine> draft, draft_memory(model, text, device, options));
   TRY(const PlannedText planned, plan_text(text, device, budget, options, slots));
   plan.context = planned.layout.context;
+  plan.prompt_chunk = planned.layout.prompt_chunk;
   plan.draft = planned.layout.drafts == 0 ? DraftKind::none : options.draft.kind;
   add_device_lines(plan.lines, *planned.plan, planned_experts(plan.experts, *planned.plan, slots));
   for (const MemoryLine& line : draft) add_line(plan.lines, line);
@@ -167,6 +167,10 @@ uint64_t MemoryPlan::slots() const {
   return streams() ? std::min(slot_memory() / experts.slot_bytes, experts.count()) : experts.count();
 }
 
+uint32_t suited_chunk(const DeviceInfo& device, const Program& program) {
+  return keeps_slots(program) ? std::min(device.prompt_rows, kSnapshotSpacing) : device.prompt_rows;
+}
+
 Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                uint64_t limit, const EngineOptions& options) {
   EngineOptions tried = options;
@@ -186,6 +190,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
   TRY(MemoryPlan plan, plan_smallest());
   const uint64_t floor = plan.needed();
   tried.prompt_chunk = 2 * options.prompt_chunk;
+  const auto leaves_rows = [&] { return plan.streams() && tried.prompt_chunk > kUsualChunk; };
   do {
     tried.prompt_chunk = std::max(kCut, cut_below(tried.prompt_chunk / 2));
     for (const Repack repack : {options.repack, Repack::never}) {
@@ -195,10 +200,11 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
         tried.draft.kind = DraftKind::none;
         TRY_ASSIGN(plan, plan_in(budget, /*streams=*/false));
       }
+      if (leaves_rows()) break;
       if (plan.streams()) TRY_ASSIGN(plan, plan_in(budget, /*streams=*/true));
       if (plan.needed() <= limit) break;
     }
-  } while (plan.needed() > limit && tried.prompt_chunk > kCut);
+  } while ((leaves_rows() || plan.needed() > limit) && tried.prompt_chunk > kCut);
   // plan_text() fits its sizes to the budget alone, which does not count the lines beside the device's plan.
   if (plan.needed() > limit && floor <= limit) TRY_ASSIGN(plan, plan_smallest());
   plan.floor = floor;

@@ -58,6 +58,28 @@ TEST(Layout, GivesUpAutomaticDraftsInSlotsBeforeSnapshots) {
   EXPECT_EQ(placed_within(32 + 41 + 21), "1024, 14 slots, 0 guesses");
 }
 
+TEST(Layout, HalvesALongChunkUntilThereIsRoom) {
+  fake::Script script;
+  const std::unique_ptr<Device> device = fake::make_device(script);
+  const TextModel model = fake::model(8192);
+  const auto wanted = [](uint32_t chunk) {
+    EngineOptions wanted = options(1, chunk);
+    wanted.context = 8192;
+    return wanted;
+  };
+  const auto chunk_in_room_of = [&](uint32_t chunk) {
+    const Layout smallest = make_layout(model, wanted(chunk), {8192, 8192, 0});
+    Budget budget;
+    budget.set_limit(Domain::host, (uint64_t{smallest.pages[0]} + smallest.pages[1]) * fake::kPageBytes);
+    const Result<PlacedText> placed = place_text(model, *device, budget, wanted(4096), {});
+    return placed ? placed->layout.prompt_chunk : 0;
+  };
+  EXPECT_EQ(chunk_in_room_of(4096), 4096u);
+  EXPECT_EQ(chunk_in_room_of(1024), 1024u);
+  EXPECT_EQ(chunk_in_room_of(512), 512u);
+  EXPECT_EQ(chunk_in_room_of(256), 0u) << "no room";
+}
+
 TEST(Layout, AProgramWithoutItsPortsIsRefused) {
   TextModel model = fake::model();
   model.program.outputs.pop_back();

@@ -9,7 +9,7 @@ namespace sluice {
 namespace {
 
 Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, const std::string& device = "cpu",
-                             DraftKind draft = DraftKind::none) {
+                             DraftKind draft = DraftKind::none, uint32_t chunk = kUsualChunk) {
   RealDevice machine(device, 2);
   Budget budget;
   budget.set_limit(Domain::host, limit);
@@ -18,6 +18,7 @@ Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, 
   options.context = 256;
   options.repack = repack;
   options.draft.kind = draft;
+  options.prompt_chunk = chunk;
   return plan_memory(model, weight_files(model), *machine.device, budget, limit, options);
 }
 
@@ -65,6 +66,29 @@ TEST(MemoryPlan, NeedsAllExpertsOnADeviceWithoutSlots) {
   EXPECT_FALSE(plan->streams());
   EXPECT_EQ(plan->needed(), plan->recommended());
   EXPECT_FALSE(check_floor(*plan));
+}
+
+TEST(MemoryPlan, LongChunksGiveWayBeforeExpertsAreStreamed) {
+  const Model& model = real_model("gemma4_moe q8_0");
+  const auto plan_of = [&](uint64_t limit, uint32_t chunk) {
+    return *plan_with(model, limit, Repack::never, "cpu", DraftKind::none, chunk);
+  };
+  const uint64_t usual = plan_of(UINT64_MAX, kUsualChunk).recommended();
+  const MemoryPlan all = plan_of(UINT64_MAX, 4096), tight = plan_of(usual, 4096);
+  const MemoryPlan less = plan_of(all.floor + all.experts.bytes / 2, 4096);
+  EXPECT_EQ(all.prompt_chunk, 4096u);
+  EXPECT_GT(all.recommended(), usual);
+  EXPECT_EQ(tight.prompt_chunk, kUsualChunk);
+  EXPECT_FALSE(tight.streams());
+  EXPECT_LE(less.prompt_chunk, kUsualChunk);
+  EXPECT_TRUE(less.streams());
+}
+
+TEST(MemoryPlan, ADevicesChunkIsNoLongerThanSnapshotsOfSlotsAllow) {
+  const DeviceInfo device{.prompt_rows = 4096};
+  EXPECT_EQ(suited_chunk(device, *real_model("gemma4_moe").record_text()), 4096u);
+  EXPECT_EQ(suited_chunk(device, *real_model("qwen3_5_moe").record_text()), 512u);
+  EXPECT_EQ(suited_chunk(DeviceInfo(), *real_model("gemma4_moe").record_text()), 512u);
 }
 
 // Room for more experts is worth more than for a third snapshot.
