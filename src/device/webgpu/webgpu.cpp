@@ -12,9 +12,9 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
-// Rows of a prompt step. With matrix units each step makes all weights f16 anew, which long steps share: on an H200
-// prompts of 4,096 tokens are 1.5 to 1.9 times as fast in steps of 4,096 rows as in those of 512 (docs/benchmarks.md).
-// Smaller GPUs were not measured, and the activations of so many rows take memory.
+// Rows of a prompt step. On an H200 with matrix units prompts of 4,096 tokens are 1.5 to 1.9 times as fast in steps of
+// 4,096 rows as in those of 512, since each step takes some milliseconds more, whatever its rows (docs/benchmarks.md).
+// Other GPUs were not measured, and the activations of so many rows take memory.
 uint32_t prompt_rows(const Adapter& adapter) {
   constexpr uint64_t kLargeMemory = uint64_t{64} << 30;
   const bool is_large = adapter.is_gpu && !adapter.shares_memory && adapter.memory_bytes >= kLargeMemory;
