@@ -29,13 +29,15 @@ namespace sluice {
 // exact: weights decoded to f32, and activations, sums and caches in f32. fast: the device's fastest arithmetic.
 enum class Arithmetic : uint8_t { exact, fast };
 
+inline constexpr uint32_t kUsualPromptRows = 512;  // of a prompt step
+
 struct DeviceInfo {
-  std::string name{};            // as --device takes it: "reference", "cpu"
-  std::string description{};     // "AMD EPYC, AVX-512 VNNI, 2 threads"
-  Domain memory = Domain::host;  // of weights, caches and slots
-  uint64_t memory_bytes = 0;     // of the device's own memory; 0: unknown
-  bool shares_memory = false;    // the device's memory is part of the host's
-  uint32_t prompt_rows = 512;    // of a prompt step that suit the device: a multiple of 64
+  std::string name{};                       // as --device takes it: "reference", "cpu"
+  std::string description{};                // "AMD EPYC, AVX-512 VNNI, 2 threads"
+  Domain memory = Domain::host;             // of weights, caches and slots
+  uint64_t memory_bytes = 0;                // of the device's own memory; 0: unknown
+  bool shares_memory = false;               // the device's memory is part of the host's
+  uint32_t prompt_rows = kUsualPromptRows;  // of a prompt step that suit the device: a multiple of 64
   bool classes_bit_equal =
       false;                     // prompt and decode rows give the same bits, so prefixes match whatever their classes
   bool expert_slots = false;     // plan() takes PlanRequest::expert_slots

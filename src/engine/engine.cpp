@@ -13,7 +13,7 @@ namespace {
 Schedule::Limits schedule_limits(const EngineOptions& options, const Layout& layout) {
   const StepMaxima& maxima = layout.maxima;
   return {.chunk = layout.prompt_chunk,
-          .beside = kUsualChunk,
+          .beside = kUsualPromptRows,
           .rows = maxima.counts[Symbol::rows],
           .sequences = options.sequences,
           .logits = options.logits_rows,

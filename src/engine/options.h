@@ -75,17 +75,15 @@ struct AdapterRoom {
 
 // ---- the engine
 
-inline constexpr uint32_t kUsualChunk = 512;
-
 struct EngineOptions {
   Arithmetic arithmetic = Arithmetic::fast;
   std::optional<Format> cache{};  // of elements of keys, values and latents; none: the arithmetic's own
   Repack repack = Repack::never;  // falls back to `never` if the budget has no room for packed weights
   uint32_t context = 0;           // positions a sequence may have; 0: the model's, or as many as fit
   uint32_t sequences = 1;         // in a batch
-  // Rows of a prompt step: a multiple of 64. It has at most kUsualChunk while answers are generated. More than that are
-  // halved, down to it, until the device and the budget have room.
-  uint32_t prompt_chunk = kUsualChunk;
+  // Rows of a prompt step: a multiple of 64. While answers are generated a step has at most kUsualPromptRows. A larger
+  // number is halved, down to kUsualPromptRows, until the device and the budget have room.
+  uint32_t prompt_chunk = kUsualPromptRows;
   uint32_t logits_rows = 16;     // rows of logits_at in a step; a block of 64 with more of them is run several times
   uint64_t cache_positions = 0;  // of all sequences and snapshots together; 0: context x sequences, or as many as fit
   StateStore* states = nullptr;  // states of earlier runs, or null; outlives the engine

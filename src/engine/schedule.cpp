@@ -85,8 +85,7 @@ Batch Schedule::chunk(std::span<const Pending> pending, uint32_t most) {
   return batch;
 }
 
-// Adds one more block of 64 if the step has room for its logits and adjustments, and the chunk of `chunk` rows for its
-// rows.
+// Adds one more block of 64 if the step has room for its rows, logits and adjustments. `chunk`: rows of the step.
 bool Schedule::extend(ChunkTotals& totals, uint32_t chunk, const Pending& pending, Portion& portion) const {
   if (portion.end == pending.end || !portion.complete) return false;
   const uint32_t end = block_end(pending.history, portion.end, pending.end);

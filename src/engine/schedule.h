@@ -48,7 +48,7 @@ class Schedule {
  public:
   struct Limits {
     uint32_t chunk = 512;      // rows of known tokens, a multiple of 64
-    uint32_t beside = 512;     // the same while a sequence generates, if that is less
+    uint32_t beside = ~0u;     // the same while a sequence generates, if that is less
     uint32_t rows = 0;         // of a step at most: a block that may not be cut and is larger than a chunk goes alone
     uint32_t sequences = 1;    // of a step
     uint32_t logits = 1;       // rows of logits_at of a step

@@ -12,7 +12,7 @@ namespace sluice {
 namespace webgpu {
 namespace {
 
-// Rows of a prompt step. On an H200 with matrix units prompts of 4,096 tokens are 1.5 to 1.9 times as fast in steps of
+// Rows of a prompt step. On an H200 with matrix units prompts of 4,096 tokens are 1.5 to 2.0 times as fast in steps of
 // 4,096 rows as in those of 512, since each step takes some milliseconds more, whatever its rows (docs/benchmarks.md).
 // Other GPUs were not measured, and the activations of so many rows take memory.
 uint32_t prompt_rows(const Adapter& adapter) {

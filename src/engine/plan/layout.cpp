@@ -290,8 +290,8 @@ Result<PlannedText> plan_text(const TextModel& model, const Device& device, cons
   for (;;) {
     Result<PlannedText> planned = plan_chunk(model, device, budget, tried, slots);
     const bool lacks_room = planned ? !planned->fits : planned.error().kind == ErrorKind::out_of_memory;
-    if (!lacks_room || tried.prompt_chunk <= kUsualChunk) return planned;
-    tried.prompt_chunk = std::max(kUsualChunk, cut_below(tried.prompt_chunk / 2));
+    if (!lacks_room || tried.prompt_chunk <= kUsualPromptRows) return planned;
+    tried.prompt_chunk = std::max(kUsualPromptRows, cut_below(tried.prompt_chunk / 2));
   }
 }
 

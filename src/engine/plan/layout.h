@@ -116,7 +116,7 @@ uint64_t step_bytes(const TextModel& model, const StepMaxima& maxima);
 // Plans `model`. Automatic drafts that take slots are left out where experts are streamed. If options leave sizes open,
 // it leaves such drafts out, then reduces snapshots, then cache per sequence, then context, until the plan fits the
 // budget beside EngineOptions::media. Before it reduces a size, it tries it without repacked weights. If
-// nothing fits, it halves a prompt chunk of more than kUsualChunk. At last the smallest plan is returned.
+// nothing fits, it halves a prompt chunk of more than kUsualPromptRows. At last the smallest plan is returned.
 Result<PlannedText> plan_text(const TextModel& model, const Device& device, const Budget& budget,
                               const EngineOptions& options, const ExpertSlots& slots);
 // Plans and places `model`, which must not move while the runner lives.

@@ -190,7 +190,7 @@ Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, con
   TRY(MemoryPlan plan, plan_smallest());
   const uint64_t floor = plan.needed();
   tried.prompt_chunk = 2 * options.prompt_chunk;
-  const auto leaves_rows = [&] { return plan.streams() && tried.prompt_chunk > kUsualChunk; };
+  const auto leaves_rows = [&] { return plan.streams() && tried.prompt_chunk > kUsualPromptRows; };
   do {
     tried.prompt_chunk = std::max(kCut, cut_below(tried.prompt_chunk / 2));
     for (const Repack repack : {options.repack, Repack::never}) {

@@ -63,9 +63,9 @@ uint32_t suited_chunk(const DeviceInfo& device, const Program& program);
 
 // Finds sizes that fit, where options leave them open (plan_text()). Automatic drafts that take slots are left out
 // before experts are streamed or anything else is reduced. If the plan still does not fit, weights are not
-// repacked, and then the prompt chunk is halved, down to kUsualChunk even before experts are streamed; streamed experts
-// are then read for fewer tokens at once. At last all sizes are the smallest, so every limit from the floor on works.
-// `files`: those of the model's checkpoint; `limit`: of the memory in which the device keeps weights.
+// repacked, and then the prompt chunk is halved, down to kUsualPromptRows even before experts are streamed; streamed
+// experts are then read for fewer tokens at once. At last all sizes are the smallest, so every limit from the floor on
+// works. `files`: those of the model's checkpoint; `limit`: of the memory in which the device keeps weights.
 Result<MemoryPlan> plan_memory(const Model& model, const WeightFiles& files, const Device& device, const Budget& budget,
                                uint64_t limit, const EngineOptions& options);
 // Fails with a list of what needs memory if the plan does not fit the limit.

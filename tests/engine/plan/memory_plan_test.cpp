@@ -9,7 +9,7 @@ namespace sluice {
 namespace {
 
 Result<MemoryPlan> plan_with(const Model& model, uint64_t limit, Repack repack, const std::string& device = "cpu",
-                             DraftKind draft = DraftKind::none, uint32_t chunk = kUsualChunk) {
+                             DraftKind draft = DraftKind::none, uint32_t chunk = kUsualPromptRows) {
   RealDevice machine(device, 2);
   Budget budget;
   budget.set_limit(Domain::host, limit);
@@ -73,14 +73,14 @@ TEST(MemoryPlan, LongChunksGiveWayBeforeExpertsAreStreamed) {
   const auto plan_of = [&](uint64_t limit, uint32_t chunk) {
     return *plan_with(model, limit, Repack::never, "cpu", DraftKind::none, chunk);
   };
-  const uint64_t usual = plan_of(UINT64_MAX, kUsualChunk).recommended();
+  const uint64_t usual = plan_of(UINT64_MAX, kUsualPromptRows).recommended();
   const MemoryPlan all = plan_of(UINT64_MAX, 4096), tight = plan_of(usual, 4096);
   const MemoryPlan less = plan_of(all.floor + all.experts.bytes / 2, 4096);
   EXPECT_EQ(all.prompt_chunk, 4096u);
   EXPECT_GT(all.recommended(), usual);
-  EXPECT_EQ(tight.prompt_chunk, kUsualChunk);
+  EXPECT_EQ(tight.prompt_chunk, kUsualPromptRows);
   EXPECT_FALSE(tight.streams());
-  EXPECT_LE(less.prompt_chunk, kUsualChunk);
+  EXPECT_LE(less.prompt_chunk, kUsualPromptRows);
   EXPECT_TRUE(less.streams());
 }
 
